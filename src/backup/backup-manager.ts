@@ -13,11 +13,12 @@ import { BackupListing } from './backup-listing.ts'
 import { type BackupCounts, BackupReports } from './backup-reports.ts'
 import { BackupBranches } from './branches.ts'
 import type { CatalogBackup } from './catalog-backup.ts'
+import { storeBeforeDeletion } from './final-backup.ts'
 import type { CallOptions } from './object-store/object-store.ts'
 import { reportSetBack } from './restore/report-set-back.ts'
 import type { RestorePermits } from './restore/restore-permits.ts'
 import { planRestore } from './restore/restore-plan.ts'
-import { RestoresInProgress } from './restore/restores-in-progress.ts'
+import type { RestoresInProgress } from './restore/restores-in-progress.ts'
 import { type Flushed, holdsAllOf } from './shipping/flushes.ts'
 import type { ShippingStatus } from './shipping/shipping-status.ts'
 import { Verification } from './verification.ts'
@@ -68,7 +69,7 @@ export class BackupManager {
   readonly #parts: BackupManagerParts
   readonly #ownership: CellOwnership
   readonly #listing: BackupListing
-  readonly #restores = new RestoresInProgress()
+  readonly #restores: RestoresInProgress
   readonly #verification: Verification
   readonly #reports: BackupReports
   readonly #flushesOfPlans: AccountPace
@@ -78,6 +79,7 @@ export class BackupManager {
   /** @internal Use `store.backups`. */
   constructor(parts: BackupManagerParts) {
     this.#parts = parts
+    this.#restores = parts.destination.restores
     this.#ownership = new CellOwnership(parts.destination.index, parts.record)
     this.#listing = new BackupListing(parts.destination, this.#ownership)
     const { destination, archiver, verifications: table } = parts
@@ -242,6 +244,20 @@ export class BackupManager {
     const { origin = 'owner', requestId, signal } = options
     const run = () => this.#backup(cellId, kind, { ...options, origin }, need)
     return await this.#reports.backup({ cellId, kind, origin, requestId, signal }, run)
+  }
+
+  /** Stores what a cell has not stored yet. Its deletion follows in any case. @internal */
+  async beforeDeletion(cellId: string): Promise<void> {
+    const { archiver, destination, isLocal } = this.#parts
+    if (!this.#exists(cellId) || !isLocal(cellId)) return
+    if (!destination.progress.find(cellId).dirty && destination.isStored(cellId)) return
+    const { clock, log } = destination
+    await storeBeforeDeletion(cellId, {
+      flush: (signal) => archiver.flush(signal),
+      backUp: (signal) => this.backup(cellId, 'incremental', { origin: 'schedule', signal }),
+      clock,
+      log,
+    })
   }
 
   /** Since the start of this process. @internal */

@@ -17,7 +17,7 @@ const SYNCHRONOUS = 'synchronous = NORMAL'
 
 /**
  * What only this machine knows of its cells: when entries expire, how far backups have come. Each part keeps its own table
- * here. It is not backed up, and its commits are not fsynced: a scan of the cells finds all of it again, so losing it costs
+ * here. It is not backed up, and its commits are not fsynced unless {@link sync} is called: a scan of the cells finds all of it again, so losing it costs
  * time, never data.
  */
 export class LocalState {
@@ -108,6 +108,12 @@ export class LocalState {
       if (connection.inTransaction) this.#tryTo('COMMIT')
       if (connection.inTransaction) this.#tryTo('ROLLBACK')
     }
+  }
+
+  /** What was written so far survives a power loss from here on. */
+  sync(): void {
+    // The fsync of a commit covers all that is in the log before it.
+    this.durably(() => this.set('synced', randomUUID()))
   }
 
   /** Runs a write that a power loss must not take. */

@@ -1154,7 +1154,7 @@ export interface components {
                 } & components["schemas"]["Problem"];
             };
         };
-        /** @description busy, cells_missing, object_store_unavailable, shutting_down */
+        /** @description busy, cells_missing, not_replicated, object_store_unavailable, shutting_down */
         createCell503: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1164,7 +1164,7 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code?: "busy" | "cells_missing" | "object_store_unavailable" | "shutting_down";
+                    code?: "busy" | "cells_missing" | "not_replicated" | "object_store_unavailable" | "shutting_down";
                 } & components["schemas"]["Problem"];
             };
         };

@@ -56,6 +56,7 @@ export const createCell = accountActionWith(
       context.storedBytes?.created(accountId, id)
       logCellChange(call, 'a cell is created', id)
     }
+    if (body.from == null) await context.service.confirmCell(id)
     const record = store.findCell(id) as CellRecord
     const headers: Record<string, string> = { Location: `${request.mount}${COLLECTION}/${id}` }
     if (replayed) headers['Idempotent-Replayed'] = 'true'
@@ -132,6 +133,7 @@ export const renameCell = cellActionWith(renameSchema, async (call, body) => {
   if (call.accountId !== undefined) store.chargeRename(call.accountId)
   await store.durably(() => store.renameCell(cellId, body.name))
   logCellChange(call, 'a cell is renamed', cellId)
+  await context.service.confirmRecord(cellId)
   return ok(encodeCell(store.findCell(cellId) as CellRecord))
 })
 

@@ -112,6 +112,7 @@ const createCell = ownerActionWith(
     }
     const { id } = await make()
     logCellChange(call, 'a cell is created', id)
+    if (from == null) await service.confirmCell(id)
     return { ...ok(encodeOwnCell(store, store.findCell(id) as CellRecord)), status: 201 }
   },
 )

@@ -82,6 +82,8 @@ export class StoredBytesQuota {
       importCell: (source, options) => service.importCell(source, options),
       branchCell: (options) => service.branchCell(options),
       deleteCell: (cellId, options) => this.#replace(cellId, () => service.deleteCell(cellId, options)),
+      confirmCell: (cellId) => service.confirmCell(cellId),
+      confirmRecord: (cellId) => service.confirmRecord(cellId),
       backup: (cellId, kind, options) => service.backup(cellId, kind, options),
       restore: (cellId, options) => this.#replace(cellId, () => service.restore(cellId, options)),
       planRestore: (cellId, options) => service.planRestore(cellId, options),

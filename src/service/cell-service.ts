@@ -75,6 +75,17 @@ export interface CellService {
    */
   branchCell(options: BranchCellOptions): Promise<CreatedCell>
 
+  /**
+   * With the durability `remote`: resolves once the cell, which was made just now, and its record are in the object store. All
+   * other calls of a service do this on their own.
+   *
+   * @throws `not_replicated`
+   */
+  confirmCell(cellId: string): Promise<void>
+
+  /** The same of the cell's record alone, which was changed just now. @throws `not_replicated` */
+  confirmRecord(cellId: string): Promise<void>
+
   /** Stores a backup, as `store.backups.snapshot()` and `incremental()`. */
   backup(cellId: string, kind: BackupKind, options?: MakeBackupOptions): Promise<BackupResult>
 

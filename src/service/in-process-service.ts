@@ -123,7 +123,9 @@ export class InProcessService implements CellService {
   }
 
   async deleteCell(cellId: string, options: DeleteCellOptions = {}): Promise<void> {
+    await this.#store.beforeDeletion(cellId)
     this.#store.deleteCell(cellId, options)
+    await this.#store.confirmRecord(cellId)
   }
 
   async exportCell(cellId: string, options: ServedExportOptions = {}): Promise<ExportedFile> {
@@ -141,12 +143,22 @@ export class InProcessService implements CellService {
     return replayed === undefined ? { id } : { id, replayed }
   }
 
+  confirmCell(cellId: string): Promise<void> {
+    return this.#store.confirmCell(cellId)
+  }
+
+  confirmRecord(cellId: string): Promise<void> {
+    return this.#store.confirmRecord(cellId)
+  }
+
   async backup(cellId: string, kind: BackupKind, options: MakeBackupOptions = {}): Promise<BackupResult> {
     return await this.#store.backups[kind](cellId, options)
   }
 
   async restore(cellId: string, options: RestoreOptions = {}): Promise<RestoreResult> {
-    return await this.#store.backups.restore(cellId, options)
+    const restored = await this.#store.backups.restore(cellId, options)
+    await this.#store.confirmRecord(cellId)
+    return restored
   }
 
   async planRestore(cellId: string, options: PlanOptions = {}): Promise<RestorePlan> {

@@ -262,14 +262,14 @@ export class CellStore implements CellDirectory {
    *
    * @param source a path, or a stream of the file's bytes
    * @throws `invalid_database` for a file that is none, that is damaged, or whose schema is not allowed; `body_too_large`,
-   * `cell_full`; the signal's reason; as {@link createCell}
+   * `cell_full`; the signal's reason; `not_replicated`: the cell is on this machine; as {@link createCell}
    */
   async importCell(
     source: string | AsyncIterable<Uint8Array>,
     options: ImportCellOptions = {},
   ): Promise<Cell> {
     const { id } = await this.core.imports.import(source, options, importHere)
-    this.#upkeep.cellMade(id)
+    await this.confirmCell(id).finally(() => this.#upkeep.cellMade(id))
     return this.#cells.handle(id)
   }
 
@@ -285,8 +285,24 @@ export class CellStore implements CellDirectory {
     return this.#cells.handle(id)
   }
 
+  /** With the durability `remote`: resolves once the cell and its record are in the object store. @internal */
+  async confirmCell(id: string): Promise<void> {
+    if (this.core.isRemote(id)) await this.#archiving?.replication.confirmCell(id)
+  }
+
+  /** The same of the cell's record alone: its name, its deletion, its return. @internal */
+  async confirmRecord(id: string): Promise<void> {
+    if (this.core.isRemote(id)) await this.#archiving?.replication.confirmRecord()
+  }
+
+  /** Stores what a cell has not stored yet, if the object store takes it in time. @internal */
+  async beforeDeletion(id: string): Promise<void> {
+    await this.#archiving?.backups.beforeDeletion(id)
+  }
+
   /**
-   * Deletes a cell and its local files. Its backups stay; a restore from one brings the cell back.
+   * Deletes a cell and its local files, at once. Its backups stay; a restore from one brings the cell back. What is not stored yet
+   * goes with the files: make a backup before, with `store.backups.incremental(id)`, for its last state.
    *
    * @param options.requestId an id of yours, for the line of the log
    * @throws `cell_not_found`, `invalid_request` inside a transaction of the cell
@@ -308,7 +324,8 @@ export class CellStore implements CellDirectory {
   /**
    * Removes everything that the object store holds of a deleted cell; nothing can bring the cell back after that.
    *
-   * @throws `cell_not_found`, `invalid_request` for a cell that is not deleted, `object_store_not_configured`
+   * @throws `cell_not_found`, `invalid_request` for a cell that is not deleted, `restore_in_progress`, `busy` during another
+   * purge of it, `object_store_not_configured`
    */
   purgeCell(id: string, options: CallOptions = {}): Promise<PurgedCell> {
     return this.core.purgeCell(id, options)
@@ -389,7 +406,7 @@ export class CellStore implements CellDirectory {
 
   async #branch(options: BranchCellOptions): Promise<Cell & { replayed?: true }> {
     const created = await this.core.branches.branch(options, this.backups.branches)
-    this.#upkeep.cellMade(created.id)
+    await this.confirmCell(created.id).finally(() => this.#upkeep.cellMade(created.id))
     return this.#created(created)
   }
 

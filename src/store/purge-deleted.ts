@@ -1,7 +1,7 @@
+import type { BackupDestination } from '../backup/archiver/backup-destination.ts'
 import { objectStoreNotConfigured } from '../backup/backup-manager.ts'
 import type { CallOptions } from '../backup/object-store/object-store.ts'
 import { CALL_NAMES } from '../backup/versions/option-names.ts'
-import type { Retention } from '../backup/versions/retention.ts'
 import { checkNames } from '../base/known-names.ts'
 import type { Log } from '../base/log.ts'
 import { type CellRegistry, cellNotFound } from '../catalog/cell-registry.ts'
@@ -9,28 +9,32 @@ import { CellError } from '../errors.ts'
 import type { PurgedCell } from './cell-directory.ts'
 
 interface PurgeParts {
-  retention: Retention | undefined
+  destination: Pick<BackupDestination, 'restores' | 'retention'> | undefined
   registry: CellRegistry
   settings: { log: Log }
 }
 
 /** @throws as `CellDirectory.purgeCell` */
 export async function purgeDeleted(
-  { retention, registry, settings: { log } }: PurgeParts,
+  { destination, registry, settings: { log } }: PurgeParts,
   id: string,
   options: CallOptions,
 ): Promise<PurgedCell> {
   checkNames(options, CALL_NAMES)
-  if (retention === undefined) throw objectStoreNotConfigured()
+  if (destination === undefined) throw objectStoreNotConfigured()
   const record = registry.find(id)
   if (record === undefined) throw cellNotFound()
   if (record.deletedAt === null) {
     const message = 'The cell exists. Only what is left of a deleted cell can be purged.'
     throw new CellError('invalid_request', message, { field: 'id' })
   }
-  const removed = await retention.purge(id, options)
-  // Its id stays known as that of a deleted cell. A restore may have brought it back meanwhile.
-  if (registry.find(id)?.deletedAt !== null) registry.eraseName(id)
+  const { restores, retention } = destination
+  const removed = await restores.purge(id, async () => {
+    const gone = await retention.purge(id, options)
+    // Its id stays known as that of a deleted cell.
+    registry.eraseName(id)
+    return gone
+  })
   log.info({ cellId: id, ...removed }, 'what was left of a deleted cell is removed')
   return { id, ...removed }
 }

@@ -15,6 +15,8 @@ export interface ReplicationParts {
   flush(cellId: string, signal: AbortSignal): Promise<Flushed>
   /** Stores a version of the cell, and the cell in the catalog. */
   backUp(cellId: string): Promise<unknown>
+  /** Stores what the catalog has changed before the call. */
+  storeCatalog(): Promise<void>
   /** Whether the cell is `remote` on an object store that cannot keep its promise. */
   isUnproven(cellId: string): boolean
   clock: Clock
@@ -42,6 +44,23 @@ export class Replication {
    * @throws `not_replicated` once the wait is over, `taken_over`; the signal's reason
    */
   async confirm(cellId: string, caller?: AbortSignal): Promise<void> {
+    await this.#until((signal) => this.#ship(cellId, signal), caller)
+  }
+
+  /** As {@link confirm}, for a cell that was made: without its record nobody finds what is stored of it. */
+  async confirmCell(cellId: string): Promise<void> {
+    await this.#until(async (signal) => {
+      await this.#ship(cellId, signal)
+      await this.#storeCatalog(signal)
+    })
+  }
+
+  /** As {@link confirm}, for what only the catalog has: a cell's name, its deletion, its return. */
+  async confirmRecord(): Promise<void> {
+    await this.#until((signal) => this.#storeCatalog(signal))
+  }
+
+  async #until(store: (signal: AbortSignal) => Promise<void>, caller?: AbortSignal): Promise<void> {
     const { clock, waitMs } = this.#parts
     const over = new AbortController()
     // Nothing else may keep the process that waits.
@@ -51,7 +70,7 @@ export class Replication {
     try {
       while (!signal.aborted) {
         try {
-          await this.#ship(cellId, signal)
+          await store(signal)
           return
         } catch (error) {
           if (isCellError(error) && (error.kind === 'closed' || error.code === 'not_replicated')) throw error
@@ -72,6 +91,10 @@ export class Replication {
     if (withoutHistory.includes(cellId)) await this.#storeVersion(cellId, signal)
     // Only now this node has entered its prefix for sure: with nothing to ship, the version was the first that asked.
     if (this.#parts.isUnproven(cellId)) throw unproven()
+  }
+
+  async #storeCatalog(signal: AbortSignal): Promise<void> {
+    await unlessAborted(this.#parts.storeCatalog(), signal)
   }
 
   async #storeVersion(cellId: string, signal: AbortSignal): Promise<void> {
@@ -99,6 +122,7 @@ export function replicationOf(
     flush: (cellId, signal) => archiver.flush(signal, { about: [cellId] }),
     // Not in the background: the catalog is stored, too, before it is acknowledged.
     backUp: (id) => backups.backup(id, 'incremental', { origin: 'schedule' }, 'requested'),
+    storeCatalog: () => core.catalogStored(),
     // A store that is `remote` itself does not start there.
     isUnproven: (id) => core.guard?.excludesOthers === false && core.findCell(id)?.durability === 'remote',
     clock,

@@ -199,11 +199,16 @@ export class StoreCore implements CellDirectory {
   }
 
   createCell(options: CreateCellOptions = {}): CreatedCell {
-    return this.#creations.create(options)
+    return this.#made(this.#creations.create(options))
   }
 
-  addCell(options: CreateCellOptions = {}): Promise<CreatedCell> {
-    return this.#creations.createAside(options)
+  async addCell(options: CreateCellOptions = {}): Promise<CreatedCell> {
+    return this.#made(await this.#creations.createAside(options))
+  }
+
+  /** Whether what the cell commits is acknowledged once it is in the object store. */
+  isRemote(id: string): boolean {
+    return (this.registry.find(id)?.durability ?? this.settings.durability) === 'remote'
   }
 
   inTurn<T>(accountId: string, creation: () => Promise<T>): Promise<T> {
@@ -266,6 +271,13 @@ export class StoreCore implements CellDirectory {
 
   purgeCell(id: string, options: CallOptions = {}): Promise<PurgedCell> {
     return purgeDeleted(this, id, options)
+  }
+
+  /** An empty cell that must survive a loss needs a version, as one that has changed. */
+  #made(created: CreatedCell): CreatedCell {
+    if (created.replayed === undefined && this.isRemote(created.id))
+      this.destination?.progress.markChanged(created.id, this.clock.now())
+    return created
   }
 
   #logHowItWasLeft(): void {

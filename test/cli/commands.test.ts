@@ -144,7 +144,8 @@ describe('on a running node', () => {
     })
     expect(await place.json('sql', id, 'SELECT count(*) AS n FROM t')).toMatchObject({ rows: [{ n: 1 }] })
     expect(await place.json('cells', 'delete', id)).toEqual({ id, deleted: true })
-    expect(await place.json('restore', id)).toMatchObject({ version: incremental['version'] })
+    expect(await place.json('restore', id)).toMatchObject({ restored: true })
+    expect(await place.json('sql', id, 'SELECT count(*) AS n FROM t')).toMatchObject({ rows: [{ n: 1 }] })
     expect(await place.json('keys', 'revoke', key['id'] as string)).toEqual({
       id: key['id'],
       revoked: true,

@@ -189,6 +189,8 @@ function failing(error: unknown): CellService {
     listBackups: fail,
     countBackups: fail,
     latestBackup: fail,
+    confirmCell: fail,
+    confirmRecord: fail,
   }
 }
 

@@ -93,7 +93,7 @@ export function cellServiceBackupsContract(name: string, make: MakeService): voi
       await service.deleteCell(id)
       await expect(value()).rejects.toMatchObject({ code: 'cell_not_found' })
       await service.restore(id)
-      expect(await value()).toBe('first')
+      expect(await value()).toBe('after')
     })
 
     test('a version that is not there is not restored, and the cell stays as it was', async () => {

@@ -25,6 +25,7 @@ function replication(
   const subject = new Replication({
     flush: () => next(flushes),
     backUp: () => next(versions),
+    storeCatalog: async () => {},
     clock,
     isUnproven: () => isUnproven,
     waitMs: WAIT_MS,

@@ -211,11 +211,13 @@ export class Archiver implements ArchiverClient {
         if (onlyIfLost && start.isLocal) return undefined
         const existed = start.record?.deletedAt === null
         const noteMark = (name: string) => this.#cells.noteMark(cellId, name, existed)
+        const dropHistory = () => this.#cells.dropHistory(cellId)
         const install = (manifest: ManifestHead, names: RestoredNames) =>
           this.#cells.install(cellId, { manifest, ...names, existed })
         const checkBuilt = (bytes: number) => this.#cells.checkBuilt(cellId, bytes)
-        const wanted = { ...start, recovers: onlyIfLost, version, timestamp, accountId, checkBuilt }
-        return await this.#restorer.run(cellId, { ...wanted, noteMark, install, onProgress, ...turn })
+        const calls = { checkBuilt, dropHistory, noteMark, install }
+        const wanted = { ...start, recovers: onlyIfLost, version, timestamp, accountId }
+        return await this.#restorer.run(cellId, { ...wanted, ...calls, onProgress, ...turn })
       } finally {
         await this.#cells.endRestore(cellId)
       }

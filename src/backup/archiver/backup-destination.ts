@@ -11,6 +11,7 @@ import { BackupRunner } from '../create/backup-runner.ts'
 import { PutProbe } from '../create/put-probe.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
 import { RestoreThreads, type SeparateChecks } from '../restore/restore-threads.ts'
+import { RestoresInProgress } from '../restore/restores-in-progress.ts'
 import { backedUpTo } from '../shipping/backed-up-to.ts'
 import { LogIndex } from '../shipping/log-index.ts'
 import { AgedHorizon } from '../versions/aged-horizon.ts'
@@ -72,6 +73,8 @@ export class BackupDestination {
   readonly claim: ObjectStoreClaim
   /** For large databases: restores and backups check them. */
   readonly threads: RestoreThreads
+  /** Restores that were asked for in this process, and purges. */
+  readonly restores = new RestoresInProgress()
   /** Emitted when backups go to another place than before, where nothing is stored yet; or to one where others have written. */
   readonly moved = new Emitter()
   readonly #paths: (cellId: string) => CellPaths

@@ -210,6 +210,11 @@ export class BackupProgressTable {
     this.#state.together(saves)
   }
 
+  /** What was saved so far survives a power loss from here on. */
+  sync(): void {
+    this.#state.sync()
+  }
+
   /** Marks a cell as changed, whoever has saved its row last. @param now epoch milliseconds */
   markChanged(cellId: string, now: number): void {
     this.#markChanged.run({ cellId, now })

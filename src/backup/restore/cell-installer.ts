@@ -72,6 +72,8 @@ export class CellInstaller {
       tracker.dropHistory()
       tracker.claimVersion(name)
     })
+    // After a power loss the old row would let its history go on.
+    this.#parts.progress.sync()
   }
 
   /** The newest version that this machine knows, stored or only tried. */

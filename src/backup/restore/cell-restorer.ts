@@ -7,9 +7,18 @@ import { isUnusable } from '../versions/version-index.ts'
 import { type BuilderParts, type BuildOptions, buildTarget } from './build-target.ts'
 import type { RestoredNames } from './cell-installer.ts'
 import { type FinderParts, findTarget, type WantedRestore } from './find-target.ts'
-import { discardRestored } from './restore-install.ts'
+import { discardRestored, isSwitchBegun } from './restore-install.ts'
 import type { RestoreTarget, RestoreTargets } from './restore-target.ts'
-import { type CellContents, currentState, lastName, type MarkedCell, markRestored } from './restored-mark.ts'
+import {
+  type CellContents,
+  currentState,
+  lastName,
+  type MarkedCell,
+  type NewMark,
+  newMark,
+  removeMarks,
+  storeMark,
+} from './restored-mark.ts'
 
 export interface CellRestorerParts extends FinderParts, BuilderParts {
   objectStore: ObjectStore
@@ -22,6 +31,8 @@ export interface CellRestore extends WantedRestore, BuildOptions, MarkedCell {
   recovers: boolean
   /** Called with the bytes of the database once it is proven; may throw. */
   checkBuilt(bytes: number): Promise<void>
+  /** Ends what is shipped of the cell. */
+  dropHistory(): Promise<void>
   /** Switches the cell to the database in `incoming.db`. */
   install(manifest: ManifestHead, names: RestoredNames): Promise<void>
 }
@@ -36,7 +47,7 @@ export class CellRestorer {
 
   /** The cell stays unchanged until the new database is proven. Then the switch is atomic (restore-install.ts). */
   async run(cellId: string, restore: CellRestore): Promise<RestoreResult> {
-    const { clock } = this.#parts
+    const { clock, objectStore } = this.#parts
     const { signal } = restore
     const started = clock.monotonic()
     signal?.throwIfAborted()
@@ -45,27 +56,34 @@ export class CellRestorer {
     const { version, kind } = target.manifest
     const paths = this.#parts.paths(cellId)
     const sizeBytes = await buildTarget(this.#parts, cellId, found, paths, restore)
+    let marked: NewMark | undefined
     try {
       signal?.throwIfAborted()
       await restore.checkBuilt(sizeBytes)
-      // Also what was committed while the database was built: it stays restorable.
+      // Also what was committed while the database was built: it stays restorable. What is committed during this PUT does not.
       const isStored = await this.#ship(cellId, restore)
+      await this.#endHistory(cellId, restore)
       const replaced = restore.recovers ? target : await this.#replaced(targets)
       const replacedAt = isStored && replaced?.manifest.log !== undefined ? replaced.time : null
       const isLast = restore.recovers || (await this.#isLast(target, targets, contents, restore))
-      const mark = isLast ? undefined : await this.#mark(cellId, target, contents, restore)
+      if (!isLast) marked = this.#newMark(cellId, target, contents, restore)
+      if (marked !== undefined) await storeMark(objectStore, marked, restore, { signal })
       signal?.throwIfAborted()
       const newest = contents.versions[0]?.version ?? version
-      const last = mark ?? lastName(cellId, contents) ?? newest
+      const last = marked?.name ?? lastName(cellId, contents) ?? newest
       const isNewest = version === newest && target.wals.length === 0
       // What follows is later than the state that it replaces, which stays restorable, and than the restore itself.
       const now = restore.recovers ? 0 : clock.now()
       const line = Math.max(target.time, replaced?.time ?? 0, now) + 1
       await restore.install(target.manifest, { isNewest, last, line })
+      if (marked !== undefined) await removeMarks(objectStore, contents.marks)
       const durationMs = clock.monotonic() - started
       return { version, kind, timestamp: target.time, replacedAt, sizeBytes, durationMs }
     } catch (error) {
+      // The mark says what did not happen. Its PUT may have failed, and stored it.
+      const isUnchanged = !isSwitchBegun(paths)
       discardRestored(paths)
+      if (marked !== undefined && isUnchanged) await removeMarks(objectStore, [marked.mark])
       throw error
     }
   }
@@ -74,6 +92,16 @@ export class CellRestorer {
   async #ship(cellId: string, { recovers, isLocal, signal }: CellRestore): Promise<boolean> {
     const { ship } = this.#parts
     return ship !== undefined && !recovers && isLocal && (await ship(cellId, { signal }))
+  }
+
+  /**
+   * From here on nothing that the cell commits is shipped: it is replaced, and would contradict the restored state. What was
+   * collected before may be on its way, and is stored once this returns.
+   */
+  async #endHistory(cellId: string, restore: CellRestore): Promise<void> {
+    if (restore.recovers || !restore.isLocal) return
+    await restore.dropHistory()
+    await this.#ship(cellId, restore)
   }
 
   /** The state that the cell had last, if the object store has it. */
@@ -101,15 +129,13 @@ export class CellRestorer {
     return later.length === 0 && damage === undefined
   }
 
-  #mark(
+  #newMark(
     cellId: string,
     { manifest: { version }, wals, time }: RestoreTarget,
     contents: CellContents,
-    restore: CellRestore,
-  ): Promise<string> {
-    const { objectStore, clock } = this.#parts
+    { last }: CellRestore,
+  ): NewMark {
     const at = wals.length === 0 ? undefined : time
-    const { signal } = restore
-    return markRestored(objectStore, clock, { version, at }, contents, { ...restore, cellId }, { signal })
+    return newMark(this.#parts.clock, { version, at }, contents, { cellId, last })
   }
 }

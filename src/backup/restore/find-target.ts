@@ -48,13 +48,16 @@ export async function findTarget(
   const { index, ship, isStored } = parts
   const ownership = new CellOwnership(index, () => record)
   ownership.checkRecord(cellId, accountId)
-  const isPending = isLocal && (timestamp !== undefined || recovers)
-  const isBehind = isPending && !(ship ? await ship(cellId, { signal }) : isStored(cellId))
+  // What a deleted cell had not stored went with its files, and nothing shows how much that was.
+  const goneAt = record === undefined ? Number.POSITIVE_INFINITY : (record.deletedAt ?? undefined)
+  const isGone = goneAt !== undefined
+  const isPending = isLocal && !isGone && (timestamp !== undefined || recovers)
+  const isBehind = isGone || (isPending && !(ship ? await ship(cellId, { signal }) : isStored(cellId)))
   const contents = await index.contents(cellId, { signal })
   const { versions } = contents
   const listing = listingOf(versions)
   await ownership.checkManifests(cellId, versions, accountId, { signal })
-  const targets = new RestoreTargets(parts, cellId, contents, { signal })
+  const targets = new RestoreTargets(parts, { cellId, contents, goneAt }, { signal })
   const target = await targets.find({ version, timestamp, recovers, isBehind })
   // What is asked for by name is tried again: the object may have been mended.
   const damaged = version === undefined ? index.knownDamage(target.manifest, listing) : undefined

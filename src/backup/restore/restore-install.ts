@@ -105,6 +105,11 @@ export function finishRestore(paths: CellPaths, { building = false }: { building
   fsyncDirectory(paths.directory)
 }
 
+/** Whether the built database has taken the place of the cell's, or will. */
+export function isSwitchBegun({ restoreIntent, restoreTarget }: CellPaths): boolean {
+  return exists(restoreIntent) || !exists(restoreTarget)
+}
+
 /** Removes a built database that is not to be installed, unless its switch is decided already. */
 export function discardRestored(paths: CellPaths): void {
   if (!exists(paths.restoreIntent)) removeUnfinished(paths)
@@ -124,9 +129,8 @@ function syncFolders({ database, directory }: CellPaths): void {
   for (const folder of new Set([path.dirname(database), directory])) fsyncDirectory(folder)
 }
 
-/** Removes the intent first, and durably: an intent without its `incoming.db` would look like a finished rename. */
+/** Durably: an intent without its `incoming.db`, which the caller removes, would look like a finished rename. */
 function withdraw(paths: CellPaths): void {
   fs.rmSync(paths.restoreIntent, { force: true })
   fsyncDirectory(paths.directory)
-  removeUnfinished(paths)
 }

@@ -42,6 +42,16 @@ export interface TargetParts {
   log: LogIndex
 }
 
+export interface StoredCell {
+  cellId: string
+  contents: CellContents
+  /**
+   * When the cell was deleted, in epoch milliseconds; infinite if the catalog does not know it; undefined if it exists. What no
+   * version holds of a deleted cell goes with the age of the log objects.
+   */
+  goneAt: number | undefined
+}
+
 /** Finds the versions and the log objects that hold a state of a cell. */
 export class RestoreTargets {
   readonly #index: VersionIndex
@@ -49,13 +59,15 @@ export class RestoreTargets {
   readonly #cellId: string
   readonly #contents: CellContents
   readonly #listing: Listing
+  readonly #goneAt: number | undefined
   readonly #options: CallOptions
 
-  constructor({ index, log }: TargetParts, cellId: string, contents: CellContents, options: CallOptions) {
+  constructor({ index, log }: TargetParts, { cellId, contents, goneAt }: StoredCell, options: CallOptions) {
     this.#index = index
     this.#log = log
     this.#cellId = cellId
     this.#contents = contents
+    this.#goneAt = goneAt
     this.#listing = listingOf(contents.versions)
     this.#options = options
   }
@@ -76,7 +88,7 @@ export class RestoreTargets {
     const manifest = await this.#manifest(state.version)
     await this.#assertNoneNewer(manifest)
     if (!state.hasLog) return versionAlone(manifest)
-    const log = await this.#logOf(manifest, { until: state.until })
+    const log = await this.#logOf(manifest, { until: state.until, horizon: state.until ?? this.#goneAt })
     const { wals, damage } = log
     const cut = cutLog(wals, state.until ?? Number.POSITIVE_INFINITY)
     const isReached = state.until !== undefined && lastCommit(wals, manifest) >= state.until
@@ -110,7 +122,7 @@ export class RestoreTargets {
     const mayGoOn = goesOn(manifest, newer, this.#contents.marks)
     const next = mayGoOn ? newer : undefined
     const isOpen = mayGoOn && newer === undefined && !isBehind
-    const horizon = isOpen ? timestamp : newer ? timeOf(newer) : Number.POSITIVE_INFINITY
+    const horizon = isOpen ? timestamp : newer ? timeOf(newer) : (this.#goneAt ?? Number.POSITIVE_INFINITY)
     const through = next && placeOf(next)
     const log = await this.#logOf(manifest, { until: timestamp, horizon, through })
     const known = isOpen ? lastKnown(log, manifest) : knownTo(log, manifest, next)
@@ -151,7 +163,7 @@ export class RestoreTargets {
     wanted: Pick<CollectOptions, 'until' | 'horizon' | 'through'>,
   ): Promise<CellLog> {
     if (log === undefined) return { wals: [], damage: undefined, completeTo: undefined, objects: 0 }
-    const isNewest = version === this.#contents.versions[0]?.version
+    const isNewest = this.#goneAt === undefined && version === this.#contents.versions[0]?.version
     const after = { ...log, cellId: this.#cellId }
     return await collectLog(this.#log, after, { ...this.#options, ...wanted, isNewest })
   }

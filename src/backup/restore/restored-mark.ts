@@ -40,30 +40,46 @@ export interface MarkedCell {
   noteMark(name: string): Promise<void>
 }
 
+/** A mark that nobody has stored yet. */
+export interface NewMark {
+  mark: RestoredMark
+  /** The name of a version at the mark's place in the order; no version has it. */
+  name: string
+}
+
+/** A mark after all that the cell has had. */
+export function newMark(
+  clock: Clock,
+  { version, at }: Pick<RestoredMark, 'version' | 'at'>,
+  contents: CellContents,
+  { cellId, last }: Pick<MarkedCell, 'last'> & { cellId: string },
+): NewMark {
+  const taken = [last, lastName(cellId, contents)].map((each) => timeOf(each) + 1)
+  const time = Math.max(clock.now(), ...taken)
+  return { mark: restoredMarkOf(time, { version, at }), name: versionOf(cellId, time) }
+}
+
 /**
  * Marks that a cell is restored to a state: a total loss then brings back this one, and not that of its newest backup.
  * Call it before the switch, so that the restored cell never serves without its mark. After a crash between the two, the
  * old cell is still here and counts as changed, and its next backup is newer than the mark.
- *
- * @returns the name of a version at the mark's place in the order; no version has it
  */
-export async function markRestored(
+export async function storeMark(
   store: ObjectStore,
-  clock: Clock,
-  state: Pick<RestoredMark, 'version' | 'at'>,
-  { versions, marks }: CellContents,
-  { cellId, last, noteMark }: MarkedCell & { cellId: string },
+  { mark: { key, version, at }, name }: NewMark,
+  { noteMark }: MarkedCell,
   options: CallOptions,
-): Promise<string> {
-  const taken = [last, lastName(cellId, { versions, marks })].map((each) => timeOf(each) + 1)
-  const time = Math.max(clock.now(), ...taken)
-  const name = versionOf(cellId, time)
+): Promise<void> {
   await noteMark(name)
-  const body = Buffer.from(`${JSON.stringify({ version: state.version, at: state.at })}\n`)
-  await store.put(restoredMarkOf(time, state).key, bufferBody(body), options)
-  // Only the newest mark counts. One that stays is removed by the next restore.
-  await Promise.allSettled(marks.map(({ key }) => store.delete(key, options)))
-  return name
+  await store.put(key, bufferBody(Buffer.from(`${JSON.stringify({ version, at })}\n`)), options)
+}
+
+/**
+ * Removes marks: those of earlier restores once a later one has ended, or the mark of one that has failed. Only the newest counts,
+ * so that an earlier one that stays does no harm; the next restore removes it.
+ */
+export async function removeMarks(store: ObjectStore, marks: readonly RestoredMark[]): Promise<void> {
+  await Promise.allSettled(marks.map(({ key }) => store.delete(key)))
 }
 
 /** The last name in the order of a cell's versions that a version or a mark has: the next version gets a later one. */

@@ -1,18 +1,32 @@
 import { CellError } from '../../errors.ts'
 
-/** The cells whose restore waits or runs. */
+/** The cells whose restore waits or runs, and those whose backups are being purged: never both. */
 export class RestoresInProgress {
   readonly #requested = new Set<string>()
+  readonly #purged = new Set<string>()
   readonly #recoveries = new Map<string, Recovery>()
 
-  /** Runs a requested restore. @throws `restore_in_progress` if another one of the cell waits or runs */
+  /** Runs a requested restore. @throws `restore_in_progress` if another one of the cell waits or runs, `busy` during a purge */
   async request<T>(cellId: string, restore: () => Promise<T>): Promise<T> {
+    if (this.#purged.has(cellId)) throw purgeInProgress()
     if (this.#requested.has(cellId)) throw restoreInProgress()
     this.#requested.add(cellId)
     try {
       return await restore()
     } finally {
       this.#requested.delete(cellId)
+    }
+  }
+
+  /** Runs the purge of a deleted cell. @throws `restore_in_progress`; `busy` during another purge of it */
+  async purge<T>(cellId: string, purge: () => Promise<T>): Promise<T> {
+    if (this.#requested.has(cellId)) throw restoreInProgress()
+    if (this.#purged.has(cellId)) throw purgeInProgress()
+    this.#purged.add(cellId)
+    try {
+      return await purge()
+    } finally {
+      this.#purged.delete(cellId)
     }
   }
 
@@ -43,4 +57,8 @@ interface Recovery {
 
 function restoreInProgress(): CellError {
   return new CellError('restore_in_progress', 'A restore of this cell is running. Wait for its end.')
+}
+
+function purgeInProgress(): CellError {
+  return new CellError('busy', 'What is left of this cell is being purged.')
 }

@@ -58,7 +58,7 @@ export interface CollectOptions extends CallOptions {
   horizon?: number | undefined
   /** What follows this version is not needed. */
   through?: VersionPlace | undefined
-  /** No version is newer: then no object with what comes after it was removed for its age. */
+  /** No version is newer, and the cell exists: then no object with what comes after it was removed for its age. */
   isNewest?: boolean | undefined
   /** The log objects after the version, if they are listed already. */
   refs?: readonly LogRef[] | undefined

@@ -116,7 +116,9 @@ function addDelete(cells: Command): void {
   const command = cells
     .command('delete')
     .summary('delete a cell; its backups stay')
-    .description('Deletes a cell. Its backups stay, and `cellstore restore` can bring the cell back.')
+    .description(
+      'Deletes a cell. Its last state is backed up first, for at most 5 s. Its backups stay, and `cellstore restore` can bring the cell back.',
+    )
     .argument('<cell>', 'the id or the name of the cell')
     .addHelpText('after', examples('cellstore cells delete "$CELL"'))
   addRemoteFlags(addStoreFlags(command)).action((cell: string, flags: StoreFlags) =>

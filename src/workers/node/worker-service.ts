@@ -191,12 +191,14 @@ export class WorkerService implements CellService {
 
   async deleteCell(cellId: string, { requestId }: DeleteCellOptions = {}): Promise<void> {
     this.#assertRunning()
+    await this.#archiving?.backups.beforeDeletion(cellId)
     const deletedAt = this.#core.lifecycle.markDeleted(cellId, requestId)
     this.#workers.forget(cellId)
     await this.#workers.runTask({ task: 'release', cellId })
     // If a restore brought the cell back meanwhile, its files are new and stay. A record can also be forgotten.
     const record = this.#core.findCell(cellId)
     if (record === undefined || record.deletedAt === deletedAt) this.#core.lifecycle.removeLocal(cellId)
+    await this.confirmRecord(cellId)
   }
 
   async exportCell(cellId: string, { signal, permit }: ServedExportOptions = {}): Promise<ExportedFile> {
@@ -219,14 +221,22 @@ export class WorkerService implements CellService {
     const { sqlPolicy = 'tenant' } = this.#options
     const build: BuildCell = (request) => this.#imports.run(request)
     const { id } = await this.#core.imports.import(source, { ...options, sqlPolicy }, build)
-    this.#upkeep.cellMade(id)
+    await this.confirmCell(id).finally(() => this.#upkeep.cellMade(id))
     return id
   }
 
   async branchCell(options: BranchCellOptions): Promise<CreatedCell> {
     const created = await this.#core.branches.branch(options, this.#backups.branches)
-    this.#upkeep.cellMade(created.id)
+    await this.confirmCell(created.id).finally(() => this.#upkeep.cellMade(created.id))
     return created
+  }
+
+  async confirmCell(cellId: string): Promise<void> {
+    if (this.#core.isRemote(cellId)) await this.#archiving?.replication.confirmCell(cellId)
+  }
+
+  async confirmRecord(cellId: string): Promise<void> {
+    if (this.#core.isRemote(cellId)) await this.#archiving?.replication.confirmRecord()
   }
 
   async backup(cellId: string, kind: BackupKind, options: MakeBackupOptions = {}): Promise<BackupResult> {
@@ -234,7 +244,9 @@ export class WorkerService implements CellService {
   }
 
   async restore(cellId: string, options: RestoreOptions = {}): Promise<RestoreResult> {
-    return await this.#backups.restore(cellId, options)
+    const restored = await this.#backups.restore(cellId, options)
+    await this.confirmRecord(cellId)
+    return restored
   }
 
   async planRestore(cellId: string, options: PlanOptions = {}): Promise<RestorePlan> {
@@ -343,7 +355,7 @@ export class WorkerService implements CellService {
           queued.isSettled = true
           signal?.removeEventListener('abort', abandon)
           if (!outcome.ok) reject(outcome.error)
-          else if (hasCommitted && this.#isRemote(cellId))
+          else if (hasCommitted && this.#core.isRemote(cellId))
             this.#replicated(cellId).then(() => resolve(outcome.value as ResultOf<O>), reject)
           else resolve(outcome.value as ResultOf<O>)
         },
@@ -352,11 +364,6 @@ export class WorkerService implements CellService {
       this.#workers.add(queued)
       signal?.addEventListener('abort', abandon, { once: true })
     })
-  }
-
-  #isRemote(cellId: string): boolean {
-    const durability = this.#core.findCell(cellId)?.durability ?? this.#core.settings.durability
-    return durability === 'remote'
   }
 
   async #replicated(cellId: string): Promise<void> {

@@ -149,8 +149,7 @@ describe('A lost cell whose newest version is of another history than the newest
     const contents = { versions, marks: [] } as unknown as CellContents
     return await new RestoreTargets(
       { index, log: new LogIndex(store, storeId) },
-      cell.cellId,
-      contents,
+      { cellId: cell.cellId, contents, goneAt: undefined },
       {},
     ).last()
   }

@@ -118,6 +118,7 @@ function confirm({ cellId }: WalCell): Waits {
   const replication = new Replication({
     flush: (id, signal) => node.shipper.flush(signal, { about: [id] }),
     backUp: async () => {},
+    storeCatalog: async () => {},
     isUnproven: () => false,
     clock,
     waitMs: 10_000,

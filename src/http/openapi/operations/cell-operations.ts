@@ -44,6 +44,7 @@ export const CELL_OPERATIONS: Operations = {
       'cells_missing',
       'disk_full',
       'idempotency_in_progress',
+      'not_replicated',
       'idempotency_key_reused',
       'idempotency_not_supported',
       'invalid_database',

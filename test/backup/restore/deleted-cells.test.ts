@@ -1,0 +1,130 @@
+import { beforeEach, describe, expect, test } from 'vitest'
+import { InProcessService } from '../../../src/service/in-process-service.ts'
+import type { CellStore } from '../../../src/store/cell-store.ts'
+import { GatedStore } from '../../support/backup/object-store-decorators.ts'
+import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
+import { rejectedBy } from '../../support/thrown.ts'
+
+const HOUR_MS = 3_600_000
+const SHIPPED = { backups: { maxLagMs: 10_000 } }
+const SHORT_HISTORY = { backups: { maxLagMs: 10_000, historyMs: HOUR_MS } }
+
+let place: ScratchPlace
+beforeEach(() => {
+  place = new ScratchPlace()
+})
+
+/** Lets the time pass that a flush waits, and no more. */
+function soon<T>(work: Promise<T>): Promise<T> {
+  return place.advanceUntil(work, 1_000)
+}
+
+/** Deletes a cell of which a commit is shipped, and another one is on this machine only. */
+async function deleteUnshipped(store: CellStore): Promise<{ id: string; shippedAt: number; before: number }> {
+  const cell = createLedger(store)
+  await soon(store.backups.snapshot(cell.id))
+  place.clock.advance(1_000)
+  addRow(cell, 'shipped')
+  const shippedAt = place.clock.now()
+  await soon(store.backups.flush())
+  place.clock.advance(1_000)
+  addRow(cell, 'unshipped')
+  const before = place.clock.now()
+  place.clock.advance(1_000)
+  store.deleteCell(cell.id)
+  return { id: cell.id, shippedAt, before }
+}
+
+/** What other cells commit is shipped, in objects that say that they are complete. */
+async function shipOthers(store: CellStore): Promise<void> {
+  const other = createLedger(store)
+  await soon(store.backups.snapshot(other.id))
+  for (let i = 0; i < 3; i++) {
+    place.clock.advance(12 * HOUR_MS)
+    addRow(other, 'busy')
+    await soon(store.backups.flush())
+    await soon(store.backups.incremental(other.id))
+  }
+}
+
+describe('A deleted cell of which not all was stored', () => {
+  test('is not restored to a time after its last shipped commit: the refusal names that one', async () => {
+    const store = await place.create(SHIPPED)
+    const { id, shippedAt, before } = await deleteUnshipped(store)
+    const other = createLedger(store)
+    await soon(store.backups.snapshot(other.id))
+    addRow(other, 'busy')
+    await soon(store.backups.flush())
+    const refused = await rejectedBy(soon(store.backups.restore(id, { timestamp: before })))
+    expect(refused).toMatchObject({ code: 'backup_not_found', details: { restorableTo: shippedAt } })
+    await soon(store.backups.restore(id, { timestamp: shippedAt }))
+    expect(notes(store.openCell(id))).toEqual(['shipped'])
+    await place.advanceUntil(store.close())
+  })
+
+  test('is not answered with its last version once the log objects after it have gone for their age', async () => {
+    const store = await place.create(SHORT_HISTORY)
+    const { id, shippedAt } = await deleteUnshipped(store)
+    await shipOthers(store)
+    const to = shippedAt
+    const refused = await rejectedBy(soon(store.backups.restore(id, { timestamp: to })))
+    const { restorableTo } = refused.details
+    expect(restorableTo).toBeLessThan(shippedAt)
+    const copy = soon(store.createCell({ from: { cellId: id } }))
+    expect((await rejectedBy(copy)).details).toMatchObject({ restorableTo })
+    await soon(store.backups.restore(id, { timestamp: restorableTo as number }))
+    expect(notes(store.openCell(id))).toEqual([])
+    await place.advanceUntil(store.close())
+  })
+})
+
+describe('A deletion through a service', () => {
+  const serve = (store: CellStore) =>
+    new InProcessService(store, { restoreWaitMs: 1_000, answerBytesMax: 1_000 })
+
+  test('stores the last state before the files go, so that a restore brings it back', async () => {
+    const store = await place.create(SHIPPED)
+    const cell = createLedger(store)
+    await soon(store.backups.snapshot(cell.id))
+    addRow(cell, 'last')
+    await soon(serve(store).deleteCell(cell.id))
+    expect(store.findCell(cell.id)?.deletedAt).not.toBeNull()
+    await soon(store.backups.restore(cell.id))
+    expect(notes(store.openCell(cell.id))).toEqual(['last'])
+    await place.advanceUntil(store.close())
+  })
+
+  test('does not hang while the object store does not answer, and says what is lost', async () => {
+    const gated = new GatedStore(place.folder())
+    const warnings: string[] = []
+    const log = {
+      info: () => {},
+      warn: (_: object, text: string) => void warnings.push(text),
+      error: () => {},
+    }
+    const store = await place.create({ ...SHIPPED, objectStore: gated, log })
+    const cell = createLedger(store)
+    await soon(store.backups.snapshot(cell.id))
+    addRow(cell, 'lost')
+    gated.hold()
+    const before = place.clock.now()
+    await place.advanceUntil(serve(store).deleteCell(cell.id), 10_000)
+    expect(place.clock.now() - before).toBeLessThan(60_000)
+    expect(warnings).toContain('a cell is being deleted, and its newest changes could not be stored')
+    gated.open()
+    const refused = rejectedBy(soon(store.backups.restore(cell.id, { timestamp: before })))
+    expect((await refused).code).toBe('backup_not_found')
+    await place.advanceUntil(store.close())
+  })
+
+  test('asks the object store nothing for a cell that is stored', async () => {
+    const store = await place.create(SHIPPED)
+    const cell = createLedger(store)
+    await soon(store.backups.snapshot(cell.id))
+    const last = await store.backups.latest(cell.id)
+    await soon(serve(store).deleteCell(cell.id))
+    const { backups } = await store.backups.list(cell.id)
+    expect(backups.map(({ version }) => version)).toEqual([last?.version])
+    await place.advanceUntil(store.close())
+  })
+})

@@ -1,0 +1,116 @@
+import { beforeEach, describe, expect, test, vi } from 'vitest'
+import type { CellStore } from '../../../src/store/cell-store.ts'
+import { CellsInProcess } from '../../../src/store/cells-in-process.ts'
+import { FailingStore } from '../../support/backup/object-store-decorators.ts'
+import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
+import { rejectedBy } from '../../support/thrown.ts'
+
+const SHIPPED = { backups: { maxLagMs: 3_600_000 } }
+
+let place: ScratchPlace
+beforeEach(() => {
+  place = new ScratchPlace()
+})
+
+function soon<T>(work: Promise<T>): Promise<T> {
+  return place.advanceUntil(work, 1_000)
+}
+
+/** Runs right before each switch. */
+function beforeInstall(run: () => Promise<void>): void {
+  const { install } = CellsInProcess.prototype
+  vi.spyOn(CellsInProcess.prototype, 'install').mockImplementation(async function (
+    this: CellsInProcess,
+    ...args
+  ) {
+    await run()
+    await install.apply(this, args)
+  })
+}
+
+/** Opens the store on another machine, and brings the cell back. */
+async function afterTotalLoss(store: CellStore, id: string): Promise<CellStore> {
+  await place.advanceUntil(store.close())
+  place.loseData()
+  const again = await soon(place.open(SHIPPED))
+  await soon(again.openCell(id).ensureLocal())
+  return again
+}
+
+describe('What is committed right before the switch of a restore', () => {
+  test('stays replaced after a total loss, and at each later time, also if the cell is restored to its last state', async () => {
+    const store = await place.create(SHIPPED)
+    const cell = createLedger(store)
+    addRow(cell, 'kept')
+    await soon(store.backups.snapshot(cell.id))
+    beforeInstall(async () => {
+      addRow(cell, 'replaced')
+      await soon(store.backups.flush())
+    })
+    await soon(store.backups.restore(cell.id))
+    vi.restoreAllMocks()
+    expect(notes(cell)).toEqual(['kept'])
+    place.clock.advance(1_000)
+    await soon(store.backups.restore(cell.id, { timestamp: place.clock.now() }))
+    expect(notes(cell)).toEqual(['kept'])
+    const again = await afterTotalLoss(store, cell.id)
+    expect(notes(again.openCell(cell.id))).toEqual(['kept'])
+    await place.advanceUntil(again.close())
+  })
+})
+
+describe('A restore that fails after its mark is stored', () => {
+  /** A cell with a version, a commit that is shipped after it, and one that is not yet. */
+  async function changedCell(objectStore: FailingStore) {
+    const store = await place.create({ ...SHIPPED, objectStore })
+    const cell = createLedger(store)
+    const { version } = await soon(store.backups.snapshot(cell.id))
+    addRow(cell, 'one')
+    await soon(store.backups.flush())
+    addRow(cell, 'two')
+    return { store, cell, version }
+  }
+
+  test.each<[string, (failing: FailingStore, abort: AbortController) => void]>([
+    ['in the switch', () => beforeInstall(() => Promise.reject(new Error('the disk is full')))],
+    [
+      'because its caller gave up',
+      (_, abort) =>
+        beforeInstall(async () => {
+          abort.abort(new Error('given up'))
+          abort.signal.throwIfAborted()
+        }),
+    ],
+    [
+      'because the answer to its mark was lost',
+      (failing) => {
+        failing.afterTheFact = true
+        failing.failFromHere(1, (call, key) => call === 'put' && key.includes('restored-'))
+      },
+    ],
+  ])('%s: a total loss brings back the cell as it was', async (_, prepare) => {
+    const failing = new FailingStore(place.folder())
+    const { store, cell, version } = await changedCell(failing)
+    const abort = new AbortController()
+    prepare(failing, abort)
+    await rejectedBy(soon(store.backups.restore(cell.id, { version, signal: abort.signal })))
+    vi.restoreAllMocks()
+    expect(notes(cell)).toEqual(['one', 'two'])
+    const again = await afterTotalLoss(store, cell.id)
+    expect(notes(again.openCell(cell.id))).toEqual(['one', 'two'])
+    await place.advanceUntil(again.close())
+  })
+
+  test('keeps the mark of the restore before it', async () => {
+    const failing = new FailingStore(place.folder())
+    const { store, cell, version } = await changedCell(failing)
+    const { replacedAt } = await soon(store.backups.restore(cell.id, { version }))
+    beforeInstall(() => Promise.reject(new Error('the disk is full')))
+    const timestamp = replacedAt as number
+    await rejectedBy(soon(store.backups.restore(cell.id, { timestamp })))
+    vi.restoreAllMocks()
+    const again = await afterTotalLoss(store, cell.id)
+    expect(notes(again.openCell(cell.id))).toEqual([])
+    await place.advanceUntil(again.close())
+  })
+})

@@ -1,0 +1,119 @@
+import path from 'node:path'
+import { beforeEach, describe, expect, test } from 'vitest'
+import { createHandler } from '../../src/http/fetch-handler.ts'
+import type { CellStore } from '../../src/store/cell-store.ts'
+import { FailingStore, GatedStore } from '../support/backup/object-store-decorators.ts'
+import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scratch-store.ts'
+import { rejectedBy } from '../support/thrown.ts'
+
+const REMOTE = { durability: 'remote', backups: { maxLagMs: 3_600_000 } } as const
+
+let place: ScratchPlace
+beforeEach(() => {
+  place = new ScratchPlace()
+})
+
+/** Lets the time pass that a flush waits, but not the whole wait of a change. */
+function soon<T>(work: Promise<T>): Promise<T> {
+  return place.advanceUntil(work, 1_000)
+}
+
+interface Account {
+  store: CellStore
+  ask(
+    method: string,
+    target: string,
+    body?: object,
+  ): Promise<{ status: number; json: Record<string, unknown> }>
+}
+
+function accountOf(store: CellStore): Account {
+  const { id } = store.accounts.create()
+  const { key } = store.apiKeys.create(id)
+  const handler = createHandler(store)
+  const ask: Account['ask'] = async (method, target, body) => {
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+    const init = { method, headers, ...(body && { body: JSON.stringify(body) }) }
+    const reply = await handler(new Request(`http://localhost/v1/databases${target}`, init))
+    return { status: reply.status, json: (await reply.json()) as Record<string, unknown> }
+  }
+  return { store, ask }
+}
+
+/** What was not in the object store at this moment never gets there. */
+async function afterSuddenLoss(store: CellStore, failing: FailingStore): Promise<CellStore> {
+  failing.failFromHere(1)
+  failing.forGood = true
+  await place.advanceUntil(store.close())
+  failing.failAt = 0
+  failing.forGood = false
+  place.loseData()
+  return await place.advanceUntil(place.open({ ...REMOTE, objectStore: failing }))
+}
+
+describe('In durability remote', () => {
+  test('what a request made or changed of a cell survives the loss of the machine right after the answer', async () => {
+    const failing = new FailingStore(place.folder())
+    const { store, ask } = accountOf(await soon(place.create({ ...REMOTE, objectStore: failing })))
+    const made = await soon(ask('POST', '', { name: 'made' }))
+    expect(made.status).toBe(201)
+    const id = made.json['id'] as string
+    let again = await afterSuddenLoss(store, failing)
+    await soon(again.openCell(id).ensureLocal())
+    expect(again.findCell(id)).toMatchObject({ name: 'made', deletedAt: null })
+
+    const renaming = accountOf(again)
+    const mine = (await soon(renaming.ask('POST', '', { name: 'mine' }))).json['id'] as string
+    expect((await soon(renaming.ask('PATCH', `/${mine}`, { name: 'renamed' }))).status).toBe(200)
+    again = await afterSuddenLoss(again, failing)
+    expect(again.findCell(mine)).toMatchObject({ name: 'renamed' })
+
+    const deleting = accountOf(again)
+    const other = (await soon(deleting.ask('POST', '', {}))).json['id'] as string
+    expect((await soon(deleting.ask('DELETE', `/${other}`))).status).toBe(200)
+    again = await afterSuddenLoss(again, failing)
+    expect(again.findCell(other)?.deletedAt).not.toBeNull()
+    await place.advanceUntil(again.close())
+  })
+
+  test('an imported cell, and one with the state of another cell, survive it too', async () => {
+    const failing = new FailingStore(place.folder())
+    let store = await soon(place.create({ ...REMOTE, objectStore: failing }))
+    const first = createLedger(store)
+    addRow(first, 'one')
+    const file = path.join(place.root, 'export.db')
+    await soon(first.export(file))
+    const imported = await soon(store.importCell(file))
+    store = await afterSuddenLoss(store, failing)
+    await soon(store.openCell(imported.id).ensureLocal())
+    expect(notes(store.openCell(imported.id))).toEqual(['one'])
+    const copy = await soon(store.createCell({ from: { cellId: imported.id } }))
+    store = await afterSuddenLoss(store, failing)
+    await soon(store.openCell(copy.id).ensureLocal())
+    expect(notes(store.openCell(copy.id))).toEqual(['one'])
+    await place.advanceUntil(store.close())
+  })
+
+  test('nothing is acknowledged while the object store fails', async () => {
+    const gated = new GatedStore(place.folder())
+    const { store, ask } = accountOf(await soon(place.create({ ...REMOTE, objectStore: gated })))
+    const existing = (await soon(ask('POST', '', {}))).json['id'] as string
+    const ledger = createLedger(store)
+    const file = path.join(place.root, 'export.db')
+    await soon(ledger.export(file))
+    gated.failure = 'object_store_unavailable'
+    const answers = [
+      await place.advanceUntil(ask('POST', '', { name: 'new' })),
+      await place.advanceUntil(ask('PATCH', `/${existing}`, { name: 'renamed' })),
+      await place.advanceUntil(ask('DELETE', `/${existing}`)),
+    ]
+    for (const { status, json } of answers)
+      expect({ status, json }).toMatchObject({ status: 503, json: { code: 'not_replicated' } })
+    const refused = await rejectedBy(place.advanceUntil(store.importCell(file, { name: 'imported' })))
+    expect(refused.code).toBe('not_replicated')
+    // It is on this machine: a look finds it.
+    expect(store.cells({ name: 'imported' }).cells).toHaveLength(1)
+    gated.open()
+    await place.advanceUntil(store.close())
+  })
+})
