@@ -215,15 +215,9 @@ export class Archiver implements ArchiverClient {
         const install = (manifest: ManifestHead, names: RestoredNames) =>
           this.#cells.install(cellId, { manifest, ...names, existed })
         const checkBuilt = (bytes: number) => this.#cells.checkBuilt(cellId, bytes)
-        const wanted = { ...start, recovers: onlyIfLost, version, timestamp, accountId, checkBuilt }
-        return await this.#restorer.run(cellId, {
-          ...wanted,
-          dropHistory,
-          noteMark,
-          install,
-          onProgress,
-          ...turn,
-        })
+        const calls = { checkBuilt, dropHistory, noteMark, install }
+        const wanted = { ...start, recovers: onlyIfLost, version, timestamp, accountId }
+        return await this.#restorer.run(cellId, { ...wanted, ...calls, onProgress, ...turn })
       } finally {
         await this.#cells.endRestore(cellId)
       }

@@ -29,10 +29,10 @@ export interface CellRestorerParts extends FinderParts, BuilderParts {
 export interface CellRestore extends WantedRestore, BuildOptions, MarkedCell {
   /** The cell is lost, and comes back as it last was; otherwise, and without a version or time, its newest backup is restored. */
   recovers: boolean
-  /** Ends what is shipped of the cell. */
-  dropHistory(): Promise<void>
   /** Called with the bytes of the database once it is proven; may throw. */
   checkBuilt(bytes: number): Promise<void>
+  /** Ends what is shipped of the cell. */
+  dropHistory(): Promise<void>
   /** Switches the cell to the database in `incoming.db`. */
   install(manifest: ManifestHead, names: RestoredNames): Promise<void>
 }

@@ -117,8 +117,8 @@ interface Waits {
 function confirm({ cellId }: WalCell): Waits {
   const replication = new Replication({
     flush: (id, signal) => node.shipper.flush(signal, { about: [id] }),
-    storeCatalog: async () => {},
     backUp: async () => {},
+    storeCatalog: async () => {},
     isUnproven: () => false,
     clock,
     waitMs: 10_000,
