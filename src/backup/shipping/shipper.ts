@@ -221,7 +221,10 @@ export class Shipper {
       if (++this.#lastTries > LAST_TRIES_MAX) this.#flushes.reject(notNow())
       return 0
     }
-    return this.#pace(this.#flushes.isAny ? TICK_MS_MIN : this.#parts.settings.lagMs)
+    const { lagMs } = this.#parts.settings
+    // At a start, cells are searched for in the first moments; nobody knows before its end how far all are backed up.
+    const isUnknown = outcome === 'later' && this.#state.backedUpTo === null
+    return this.#pace(this.#flushes.isAny ? TICK_MS_MIN : isUnknown ? Math.min(RETRY_MS, lagMs) : lagMs)
   }
 
   async #failed(error: unknown): Promise<number> {

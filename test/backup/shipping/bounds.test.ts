@@ -114,7 +114,7 @@ function versionsOf(count: number, log: (i: number) => Partial<ManifestLog>): Ma
   })
 }
 
-test('A listing claims a commit that is in the 512th last log object, and none before it, for which it would read too much', {
+test('A listing claims a commit that is in the 500th last log object, and none before it, for which it would read too much', {
   timeout: 60_000,
 }, async () => {
   await put(1, [cell.unshipped() as UnshippedLog], clock.now())
@@ -132,9 +132,9 @@ test('A listing claims a commit that is in the 512th last log object, and none b
     const [range] = await restorableRanges(new LogIndex(store, storeId), page, {})
     return range?.to
   }
-  await putOthers(2, 512)
+  await putOthers(2, 500)
   expect(await restorableTo()).toBe(clock.now())
-  await putOthers(513, 513)
+  await putOthers(501, 501)
   expect(await restorableTo()).toBe(0)
   other.close()
 })
