@@ -44,7 +44,12 @@ export interface ExportedCell {
 /** How a cell is exported on a caller's behalf. */
 export interface ServedExportOptions extends ExportOptions {
   /** Throws if the caller may not have the cell: asked before it is copied, and again once it is. */
-  permit?: { check(): void } | undefined
+  permit?:
+    | {
+        /** Called before and after the copy. @throws `unauthorized` once the key may no longer export */
+        check(): void
+      }
+    | undefined
 }
 
 const EXPORT_NAMES: Known<ExportOptions> = { signal: true, onProgress: true }
