@@ -1,5 +1,6 @@
 import type { CheckTask } from '../../backup/restore/restore-task.ts'
 import type { SeparateChecks } from '../../backup/restore/restore-threads.ts'
+import { AtOnce } from '../../base/at-once.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { CellError } from '../../errors.ts'
@@ -12,8 +13,7 @@ const AT_ONCE = 2
 export class CheckProcesses implements SeparateChecks {
   readonly #clock: Clock
   readonly #log: Log
-  readonly #waiting: (() => void)[] = []
-  #taken = 0
+  readonly #running = new AtOnce(AT_ONCE)
 
   constructor(clock: Clock, log: Log) {
     this.#clock = clock
@@ -21,17 +21,8 @@ export class CheckProcesses implements SeparateChecks {
   }
 
   async run(task: CheckTask, bytes: number): Promise<string | undefined> {
-    if (this.#taken >= AT_ONCE) await new Promise<void>((resolve) => this.#waiting.push(resolve))
-    else this.#taken++
-    try {
-      const outcome = await new CheckerProcess(bytes, this.#clock, this.#log).run(task)
-      if (outcome !== undefined) return outcome.value
-    } finally {
-      const next = this.#waiting.shift()
-      if (next === undefined) this.#taken--
-      else next()
-    }
-    return this.#givenUp(task)
+    const outcome = await this.#running.run(() => new CheckerProcess(bytes, this.#clock, this.#log).run(task))
+    return outcome === undefined ? this.#givenUp(task) : outcome.value
   }
 
   #givenUp(task: CheckTask): undefined {

@@ -18,9 +18,9 @@ const CPU_SECONDS_MORE = 10
 export class CheckerProcess {
   readonly #link: ChildLink<ToChecker, FromChecker>
   readonly #clock: Clock
-  #done: Extract<FromChecker, { type: 'done' }> | undefined
-
+  /** Milliseconds. */
   readonly #msMax: number
+  #done: Extract<FromChecker, { type: 'done' }> | undefined
 
   /** @param bytes of the database @throws the system's error if it can't start another process */
   constructor(bytes: number, clock: Clock, log: Log) {

@@ -1,3 +1,4 @@
+import { AtOnce } from '../../base/at-once.ts'
 import type { Clock } from '../../base/clock.ts'
 import { KeyedQueue } from '../../base/keyed-queue.ts'
 import type { Log } from '../../base/log.ts'
@@ -20,8 +21,7 @@ export class ImportProcesses {
   readonly #log: Log
   readonly #accounts = new KeyedQueue()
   readonly #running = new Set<CheckerProcess>()
-  readonly #waiting: (() => void)[] = []
-  #taken = 0
+  readonly #turns = new AtOnce(AT_ONCE)
   #stopped = false
 
   constructor(clock: Clock, log: Log) {
@@ -31,19 +31,13 @@ export class ImportProcesses {
 
   /** @throws `invalid_database`, as `importDatabase`; the signal's reason; `shutting_down` */
   run(build: CellBuild): Promise<void> {
-    return this.#accounts.run(build.accountId ?? '', () => this.#inTurn(build))
+    return this.#accounts.run(build.accountId ?? '', () => this.#turns.run(() => this.#begin(build)))
   }
 
-  async #inTurn(build: CellBuild): Promise<void> {
-    await this.#turn()
-    try {
-      build.signal?.throwIfAborted()
-      if (this.#stopped) throw stopping()
-      await this.#check(build)
-    } finally {
-      this.#taken--
-      this.#waiting.shift()?.()
-    }
+  async #begin(build: CellBuild): Promise<void> {
+    build.signal?.throwIfAborted()
+    if (this.#stopped) throw stopping()
+    await this.#check(build)
   }
 
   /** Ends all checks: nothing of their imports remains. */
@@ -51,11 +45,6 @@ export class ImportProcesses {
     this.#stopped = true
     for (const checker of this.#running) checker.kill()
     await Promise.all([...this.#running].map(({ ended }) => ended))
-  }
-
-  async #turn(): Promise<void> {
-    if (this.#taken >= AT_ONCE) await new Promise<void>((resolve) => this.#waiting.push(resolve))
-    this.#taken++
   }
 
   async #check({ source, target, bytes, rules, signal }: CellBuild): Promise<void> {
