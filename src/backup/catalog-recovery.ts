@@ -76,6 +76,8 @@ async function recover(
         const manifest = await index.manifest(version, storeId, listing)
         await buildDatabase(reader, manifest, expected, paths, threads)
         return manifest
+      }).catch((error) => {
+        throw isCellError(error, 'backup_not_found') ? listedOnly(store, version) : error
       })
       if (built instanceof CellError) {
         passedOver.push({ version, why: built })
@@ -89,6 +91,14 @@ async function recover(
   } finally {
     await threads.close()
   }
+}
+
+/** A backup goes once there is a newer one, so a listing that still has it may lack the newest: it has to be asked again. */
+function listedOnly(store: ObjectStore, version: string): CellError {
+  return new CellError(
+    'object_store_unavailable',
+    `${store.url} lists a backup of the catalog that is not there (${version}): its listing is out of date.`,
+  )
 }
 
 /**

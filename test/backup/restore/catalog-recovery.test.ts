@@ -3,12 +3,19 @@ import path from 'node:path'
 import Database from 'better-sqlite3'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { readManifest } from '../../../src/backup/archive/archive-reader.ts'
-import type { GetOptions, ObjectContent, ObjectStore } from '../../../src/backup/object-store/object-store.ts'
+import type {
+  GetOptions,
+  ListOptions,
+  ObjectContent,
+  ObjectEntry,
+  ObjectStore,
+} from '../../../src/backup/object-store/object-store.ts'
 import { archiveOf } from '../../support/backup/archives.ts'
 import {
   CorruptingStore,
   FailingStore,
   ofFence,
+  PassingStore,
   readObject,
 } from '../../support/backup/object-store-decorators.ts'
 import { createLedger, ScratchPlace } from '../../support/backup/scratch-store.ts'
@@ -36,6 +43,26 @@ class FewTimesWrongStore extends CorruptingStore {
   override get(key: string, options?: GetOptions): Promise<ObjectContent | undefined> {
     if (key === this.#key && this.#left-- === 0) this.replaced.clear()
     return super.get(key, options)
+  }
+}
+
+/** Its first listings still have the newest version of the catalog, which is gone, and lack the next one. */
+class OutdatedListing extends PassingStore {
+  readonly #newest: string
+  readonly #gone: string
+  outdated: number
+
+  constructor(inner: ObjectStore, newest: string, outdated: number) {
+    super(inner)
+    this.#newest = newest
+    this.#gone = newest.replace(/\.\d{3}Z/, '.000Z')
+    this.outdated = outdated
+  }
+
+  override async *list(prefix: string, options?: ListOptions): AsyncGenerator<ObjectEntry> {
+    const isOutdated = this.#newest.startsWith(prefix) && this.outdated-- > 0
+    for await (const entry of super.list(prefix, options))
+      yield isOutdated && entry.key === this.#newest ? { ...entry, key: this.#gone } : entry
   }
 }
 
@@ -104,6 +131,21 @@ describe('A damaged catalog', () => {
       expect(log.errors).toEqual([])
       await again.close()
     }
+  })
+
+  test('in a listing that is out of date is no reason for an older one: the listing is asked again (invariant 10)', async () => {
+    const store = await place.create()
+    await store.core.catalogStored()
+    place.clock.step(60_123)
+    const account = store.accounts.create()
+    await store.core.catalogStored()
+    await store.close()
+    const newest = catalogVersions(store.id).at(-1) as string
+    place.loseData()
+    const objectStore = new OutdatedListing(place.folder(), newest, 1)
+    const again = await place.advanceUntil(place.open({ objectStore }))
+    expect(objectStore.outdated).toBeLessThan(1)
+    expect(again.accounts.list()).toMatchObject([{ id: account.id }])
   })
 
   test('on this machine is not stored: its good backups stay', async () => {
