@@ -143,7 +143,7 @@ describe('A damaged catalog', () => {
     const newest = catalogVersions(store.id).at(-1) as string
     place.loseData()
     const objectStore = new OutdatedListing(place.folder(), newest, 1)
-    const again = await place.advanceUntil(place.open({ objectStore, objectStoreWaitMs: 30_000 }))
+    const again = await place.advanceUntil(place.open({ objectStore }), 10_000)
     expect(objectStore.outdated).toBeLessThan(1)
     expect(again.accounts.list()).toMatchObject([{ id: account.id }])
   })
