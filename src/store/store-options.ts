@@ -32,7 +32,7 @@ export interface BackupSettings {
   /** Milliseconds in which a cell can be restored to any moment; by default seven days. */
   historyMs?: number | undefined
   /**
-   * Bytes of commits that may wait if the object store does not answer; by default 1 GiB. Beyond that, the largest cells get
+   * Bytes of commits that may wait if the object store does not answer, or is slow; by default 1 GiB. Beyond that, the largest cells get
    * new versions once it answers, and moments are missing.
    */
   logBytesMax?: number | undefined
