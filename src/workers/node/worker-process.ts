@@ -19,7 +19,7 @@ import { processorMs, residentBytes, waitedMs } from './process-stats.ts'
 /** Messages about the running batch. */
 export type BatchMessage = Extract<
   FromWorker,
-  { type: 'started' | 'upkeep' | 'results' | 'committed' | 'done' }
+  { type: 'started' | 'upkeep' | 'results' | 'unsynced' | 'committed' | 'done' }
 >
 
 /** Messages about what the worker does now. */
@@ -129,11 +129,7 @@ export class WorkerProcess {
   }
 
   /** @param cells without their records; those that the worker lacks are added */
-  runBatch(
-    name: string,
-    cells: Omit<BatchCell, 'record'>[],
-    record: (cellId: string) => CellRecord | undefined,
-  ): void {
+  runBatch(cells: Omit<BatchCell, 'record'>[], record: (cellId: string) => CellRecord | undefined): void {
     const forget = this.#sentRecords.size > SENT_RECORDS_MAX ? [...this.#sentRecords] : []
     for (const cellId of forget) this.#sentRecords.delete(cellId)
     const withRecords = cells.map((cell) => {
@@ -142,7 +138,7 @@ export class WorkerProcess {
       this.#sentRecords.add(cell.cellId)
       return { ...cell, record: record(cell.cellId) }
     })
-    this.#send({ type: 'batch', name, forget, cells: withRecords })
+    this.#send({ type: 'batch', forget, cells: withRecords })
   }
 
   /** @throws `WorkerEnded`, and what the task throws */

@@ -104,6 +104,11 @@ test('the results of puts into several cells leave the worker together, before t
       ['results', 'results', 'results', 'upkeep'],
       [0, 0, 0],
     ],
+    // There is no commit log yet.
+    [
+      ['unsynced', 'unsynced', 'unsynced'],
+      [1, 1, 1],
+    ],
     [
       ['committed', 'committed', 'committed', 'done'],
       [1, 1, 1],
