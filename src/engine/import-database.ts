@@ -66,7 +66,7 @@ function rebuild(source: string, target: string, rules: ImportRules): void {
   })
   within(target, (connection) => {
     connection.exec('PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY')
-    // What else is there belongs to the cell that was exported, such as its worker's last transaction.
+    // What else is there belongs to the cell that was exported.
     // The index came in as it was, and no check finds entries of a partial index that its table does not have.
     if (isCell) connection.exec("DELETE FROM _cell_meta WHERE key <> 'schema_version'; REINDEX main._cell_kv")
     else connection.exec(rules.reserved)
