@@ -30,12 +30,12 @@ export class CheckProcesses implements SeparateChecks {
     if (kind === 'examine')
       throw new CellError(
         'statement_timeout',
-        "SQLite's integrity_check of the cell took too much time or memory: the check computes its generated columns and indexed expressions. A check without deep proves its bytes.",
+        "SQLite's integrity_check of the cell took too much time or memory: the check computes its generated columns and indexed expressions, and asks its virtual tables. A check without deep proves its bytes.",
       )
     // Its bytes are proven; whoever wrote such columns has only this cell in their way.
     this.#log.warn(
       { file },
-      "SQLite's check of a cell took too much time or memory, because it computes the cell's generated columns; it goes on without",
+      "SQLite's check of a cell took too much time or memory, because it computes what the cell's schema says; it goes on without",
     )
   }
 }
