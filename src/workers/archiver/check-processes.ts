@@ -1,28 +1,41 @@
 import type { CheckTask } from '../../backup/restore/restore-task.ts'
-import type { SeparateChecks } from '../../backup/restore/restore-threads.ts'
-import { AtOnce } from '../../base/at-once.ts'
+import type { CheckedFor, SeparateChecks } from '../../backup/restore/restore-threads.ts'
+import { AccountPlaces } from '../../base/account-places.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { CellError } from '../../errors.ts'
 import { CheckerProcess } from '../children/checker-process.ts'
 
-/** Each takes a core. Jobs wait here at most as long as the checks before theirs may take: few jobs run at a time. */
+/** Each takes a core. */
 const AT_ONCE = 2
 
 /** The checks in which SQLite runs expressions of tenants, each in a process of its own that is ended when it takes too long. */
 export class CheckProcesses implements SeparateChecks {
   readonly #clock: Clock
   readonly #log: Log
-  readonly #running = new AtOnce(AT_ONCE)
+  readonly #places = new AccountPlaces(AT_ONCE)
 
   constructor(clock: Clock, log: Log) {
     this.#clock = clock
     this.#log = log
   }
 
-  async run(task: CheckTask, bytes: number): Promise<string | undefined> {
-    const outcome = await this.#running.run(() => new CheckerProcess(bytes, this.#clock, this.#log).run(task))
+  async run(task: CheckTask, bytes: number, { account, signal }: CheckedFor): Promise<string | undefined> {
+    const outcome = await this.#places.run(account, signal, () => this.#check(task, bytes, signal))
     return outcome === undefined ? this.#givenUp(task) : outcome.value
+  }
+
+  async #check(task: CheckTask, bytes: number, signal: AbortSignal | undefined) {
+    const checker = new CheckerProcess(bytes, this.#clock, this.#log)
+    const abandon = () => checker.kill()
+    signal?.addEventListener('abort', abandon, { once: true })
+    try {
+      const outcome = await checker.run(task)
+      if (outcome === undefined) signal?.throwIfAborted()
+      return outcome
+    } finally {
+      signal?.removeEventListener('abort', abandon)
+    }
   }
 
   #givenUp(task: CheckTask): undefined {
