@@ -1,5 +1,10 @@
 import { AccountQueue } from './account-queue.ts'
 
+interface Waiting {
+  account: string
+  begin(): void
+}
+
 /**
  * Places for work that takes a core, and long. Each account has at most one of them at a time: what it has running and waiting
  * holds up no other account, unless as many accounts as there are places do the same. These take turns.
@@ -8,7 +13,7 @@ export class AccountPlaces {
   readonly #max: number
   /** Accounts that have a place. */
   readonly #running = new Set<string>()
-  readonly #waiting = new AccountQueue<() => void>()
+  readonly #waiting = new AccountQueue<Waiting>()
 
   constructor(max: number) {
     this.#max = max
@@ -28,24 +33,22 @@ export class AccountPlaces {
   async #turnOf(account: string, signal: AbortSignal | undefined): Promise<void> {
     signal?.throwIfAborted()
     const { promise, resolve: begin, reject } = Promise.withResolvers<void>()
+    const waiting = { account, begin }
     const abandon = () => {
-      if (this.#waiting.remove(account, begin)) reject(signal?.reason)
+      if (this.#waiting.remove(account, waiting)) reject(signal?.reason)
     }
     signal?.addEventListener('abort', abandon, { once: true })
-    this.#waiting.add(account, begin)
+    this.#waiting.add(account, waiting)
     this.#fill()
     await promise.finally(() => signal?.removeEventListener('abort', abandon))
   }
 
   #fill(): void {
     while (this.#running.size < this.#max) {
-      const begin = this.#waiting.take((_, account) => {
-        if (this.#running.has(account)) return false
-        this.#running.add(account)
-        return true
-      })
-      if (begin === undefined) return
-      begin()
+      const next = this.#waiting.take((account) => !this.#running.has(account))
+      if (next === undefined) return
+      this.#running.add(next.account)
+      next.begin()
     }
   }
 }

@@ -29,20 +29,33 @@ export class AccountQueue<T> {
     return true
   }
 
-  /** Removes and returns the first item that may have its turn; its account's next turn comes after those of all others. */
-  take(mayBegin: (item: T, account: string) => boolean = () => true): T | undefined {
-    for (const [account, own] of this.#accounts)
-      for (const item of own) {
-        if (!mayBegin(item, account)) continue
-        this.#accounts.delete(account)
-        this.#accounts.set(account, own)
-        this.remove(account, item)
-        return item
-      }
+  /**
+   * Removes and returns the next item; its account's next turn comes after those of all others.
+   *
+   * @param mayHave whether the account may have a turn now
+   * @param mayBegin whether this item of it may
+   */
+  take(
+    mayHave: (account: string) => boolean = () => true,
+    mayBegin: (item: T) => boolean = () => true,
+  ): T | undefined {
+    for (const [account, own] of this.#accounts) {
+      const item = mayHave(account) ? first(own, mayBegin) : undefined
+      if (item === undefined) continue
+      this.#accounts.delete(account)
+      this.#accounts.set(account, own)
+      this.remove(account, item)
+      return item
+    }
     return undefined
   }
 
   *[Symbol.iterator](): Iterator<T> {
     for (const own of this.#accounts.values()) yield* own
   }
+}
+
+function first<T>(items: Iterable<T>, may: (item: T) => boolean): T | undefined {
+  for (const item of items) if (may(item)) return item
+  return undefined
 }

@@ -24,7 +24,7 @@ export class WaitingJobs {
   /** Removes and returns the next job that may run; its account's next turn comes after those of all others. */
   take(mayRun: (job: Job) => boolean): Job | undefined {
     for (const need of NEEDS) {
-      const job = this.#of(need).take(mayRun)
+      const job = this.#of(need).take(undefined, mayRun)
       if (job !== undefined) return job
     }
     return undefined

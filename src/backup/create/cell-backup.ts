@@ -25,7 +25,11 @@ export interface BackupTarget {
   lastLogObject(): string | null
   clock: Clock
   /** Runs SQLite's check of every page. @throws `backup_corrupt`; the signal's reason */
-  proveDatabase(file: string, size: number, whose: { account: string; signal: AbortSignal }): Promise<void>
+  proveDatabase(
+    file: string,
+    size: number,
+    whose: { account: string; signal: AbortSignal; base: string },
+  ): Promise<void>
 }
 
 /** What to make, and under which name. */
@@ -146,9 +150,10 @@ export class CellBackup {
   /** Damage that goes into a backup is found only when the last sound one may be gone. */
   async #prove(copy: BaseCopy | undefined, signal: AbortSignal): Promise<void> {
     if (copy === undefined) return
-    const account = this.#identity.account_id ?? ''
+    const { account_id, cell_id: base } = this.#identity
+    const account = account_id ?? ''
     try {
-      await this.#target.proveDatabase(copy.path, copy.size, { account, signal })
+      await this.#target.proveDatabase(copy.path, copy.size, { account, signal, base })
     } catch (error) {
       throw isCellError(error, 'backup_corrupt') ? damagedCell(error) : error
     }

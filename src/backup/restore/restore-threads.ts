@@ -17,6 +17,8 @@ export interface CheckedFor {
   /** Empty for a cell of the owner. */
   account: string
   signal: AbortSignal | undefined
+  /** The cell, if this proves a copy for a new base of it: such a check is not tried again soon after it took too long. */
+  base?: string | undefined
 }
 
 /** Runs checks that may take hours, because SQLite runs expressions of the schema, where they can be ended. */

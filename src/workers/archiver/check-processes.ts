@@ -3,26 +3,47 @@ import type { CheckedFor, SeparateChecks } from '../../backup/restore/restore-th
 import { AccountPlaces } from '../../base/account-places.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
+import { LruCache } from '../../base/lru-cache.ts'
 import { CellError } from '../../errors.ts'
 import { CheckerProcess } from '../children/checker-process.ts'
 
 /** Each takes a core. */
 const AT_ONCE = 2
+/** For so long a cell's next bases are stored without a check that took too long: each would hold up its account's others. */
+const NOT_AGAIN_MS = 24 * 3_600_000
+const CELLS_REMEMBERED_MAX = 10_000
 
 /** The checks in which SQLite runs expressions of tenants, each in a process of its own that is ended when it takes too long. */
 export class CheckProcesses implements SeparateChecks {
   readonly #clock: Clock
   readonly #log: Log
   readonly #places = new AccountPlaces(AT_ONCE)
+  /** When the check of a cell's base took too long, by the monotonic clock. */
+  readonly #givenUpAt = new LruCache<number>(CELLS_REMEMBERED_MAX)
 
   constructor(clock: Clock, log: Log) {
     this.#clock = clock
     this.#log = log
   }
 
-  async run(task: CheckTask, bytes: number, { account, signal }: CheckedFor): Promise<string | undefined> {
+  async run(task: CheckTask, bytes: number, whose: CheckedFor): Promise<string | undefined> {
+    const { account, signal, base } = whose
+    if (base !== undefined && this.#tookTooLong(base)) {
+      this.#log.info(
+        { cellId: base },
+        "a cell is backed up without SQLite's check, which took too much time or memory lately",
+      )
+      return undefined
+    }
     const outcome = await this.#places.run(account, signal, () => this.#check(task, bytes, signal))
-    return outcome === undefined ? this.#givenUp(task) : outcome.value
+    if (outcome !== undefined) return outcome.value
+    if (base !== undefined) this.#givenUpAt.set(base, this.#clock.monotonic())
+    return this.#givenUp(task)
+  }
+
+  #tookTooLong(cellId: string): boolean {
+    const at = this.#givenUpAt.get(cellId)
+    return at !== undefined && this.#clock.monotonic() - at < NOT_AGAIN_MS
   }
 
   async #check(task: CheckTask, bytes: number, signal: AbortSignal | undefined) {

@@ -88,6 +88,26 @@ describe('SQLite computes generated columns to check them, and nobody has bounde
     expect(log.warnings).toEqual([])
   })
 
+  test('is not tried again for the cell’s next bases, for a day; other proofs of the cell are', async () => {
+    const { file, size } = databaseWith(ENDLESS)
+    const prove = (base?: string) =>
+      threads.check({ kind: 'prove', file, member: 'cell.db' }, size, { ...whose, base })
+    const giveUp = async (proof: Promise<unknown>) => {
+      await until(() => clock.nextTimerMs !== undefined, 'it runs')
+      clock.advance(clock.nextTimerMs as number)
+      expect(await proof).toBeUndefined()
+    }
+    await giveUp(prove('cell'))
+    expect(await prove('cell')).toBeUndefined()
+    expect(log.infos).toEqual([{ cellId: 'cell' }])
+    await giveUp(prove('another cell'))
+    await giveUp(prove())
+    expect(log.warnings).toHaveLength(3)
+    clock.advance(24 * 3_600_000)
+    await giveUp(prove('cell'))
+    expect(log.warnings).toHaveLength(4)
+  })
+
   test('a proof that takes all memory is given up, too', async () => {
     const { file, size } = databaseWith(ALL_MEMORY)
     expect(await threads.check({ kind: 'prove', file, member: 'cell.db' }, size, whose)).toBeUndefined()
