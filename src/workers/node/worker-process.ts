@@ -1,4 +1,3 @@
-import os from 'node:os'
 import type { CollectedLogs, CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { ProcessIdentity } from '../../catalog/directory-lock.ts'
@@ -257,11 +256,7 @@ export class WorkerProcess {
 
   /** Lowers its priority, so that a busy isolated cell does not slow down the others. */
   yieldToOthers(): void {
-    try {
-      os.setPriority(this.identity.pid, os.constants.priority.PRIORITY_LOW)
-    } catch {
-      // The process has just ended.
-    }
+    this.#link.yieldToOthers()
   }
 
   /** Whether it ended with a signal that V8 uses when an allocation fails. */
