@@ -6,7 +6,7 @@ import { type LogRef, LogRefs, type LogRun } from '../../../src/backup/shipping/
 import { LogSizes } from '../../../src/backup/shipping/log-sizes.ts'
 import { logKey } from '../../../src/backup/versions/object-keys.ts'
 
-const CHILD = path.join(import.meta.dirname, '../../support/backup/long-row-child.ts')
+const PROGRAM = path.join(import.meta.dirname, '../../support/read-long-row.ts')
 
 /** The sizes of a row are its numbers; an object of size 0 is one, too. */
 function refsOf(runs: readonly LogRun[]): { refs: LogRefs; each: LogRef[] } {
@@ -59,7 +59,7 @@ describe('Log objects in their order', () => {
 
   test('fit into a small heap, however many there are', async () => {
     const count = 300_000
-    const run = promisify(execFile)(process.execPath, ['--max-old-space-size=24', CHILD, String(count)])
+    const run = promisify(execFile)(process.execPath, ['--max-old-space-size=24', PROGRAM, String(count)])
     expect((await run).stdout).toBe(String(count))
   })
 })

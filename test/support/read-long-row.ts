@@ -1,6 +1,6 @@
-import type { ObjectStore } from '../../../src/backup/object-store/object-store.ts'
-import { LogRow } from '../../../src/backup/shipping/log-row.ts'
-import { logKey } from '../../../src/backup/versions/object-keys.ts'
+import type { ObjectStore } from '../../src/backup/object-store/object-store.ts'
+import { LogRow } from '../../src/backup/shipping/log-row.ts'
+import { logKey } from '../../src/backup/versions/object-keys.ts'
 
 /** Lists so many log objects, and looks at each of them as a restore does. Answers with how many there are. */
 const [, , count] = process.argv
