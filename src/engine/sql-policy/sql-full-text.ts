@@ -1,5 +1,5 @@
 import { CellError } from '../../errors.ts'
-import type { SqlTokens } from './sql-lexer.ts'
+import { SqlTokens } from './sql-lexer.ts'
 import { nameOf, wholeNameOf } from './sql-token.ts'
 
 /**
@@ -35,6 +35,22 @@ export function checkFullTextCommand(tokens: SqlTokens, targetIndex: number): vo
       `Write it as VALUES ('command', value) with one of ${[...COMMANDS].join(', ')}. ` +
       'For an ordinary table with these columns, leave the column names out.',
   )
+}
+
+/**
+ * Checks the text of a trigger once more after an ALTER: renamed in it, an INSERT into an ordinary table may have become a command.
+ *
+ * @throws `statement_not_allowed`
+ */
+export function checkFullTextCommands(sql: string): void {
+  const tokens = new SqlTokens(sql)
+  for (let i = 0; tokens.at(i) !== undefined; i++)
+    if (tokens.is(i, 'INTO')) checkFullTextCommand(tokens, targetAfter(tokens, i))
+}
+
+/** Where the table's name stands after INTO. */
+export function targetAfter(tokens: SqlTokens, into: number): number {
+  return tokens.is(into + 2, '.') ? into + 3 : into + 1
 }
 
 /** Of `(name, name, …)`; one token for each name, so that the last stands before the closing parenthesis. */
