@@ -3,7 +3,7 @@ import type { Log } from '../../base/log.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
 import { among, type CollectedLook, type CollectLimits } from './cell-log.ts'
 import { fingerprintOf } from './file-fingerprint.ts'
-import { unshippedSegments } from './history.ts'
+import { isUntouchedSince, unshippedSegments } from './history.ts'
 import type { BackupProgress, BackupProgressTable } from './progress-table.ts'
 import { Segments } from './segments.ts'
 
@@ -194,9 +194,12 @@ export class UnshippedSearch {
   /** What can't be told from here, the process tells that has the cell. */
   #isUnshipped({ cellId, history }: BackupProgress): boolean {
     if (history === null) return false
-    const { wal, segments } = this.#parts.paths(cellId)
+    const { database, wal, segments } = this.#parts.paths(cellId)
     try {
       if ((fingerprintOf(wal)?.size ?? 0) > 0) return true
+      // Another program has moved a log into the file, or has written it.
+      const file = fingerprintOf(database)
+      if (file !== undefined && !isUntouchedSince(history, file)) return true
       return unshippedSegments(history, new Segments(segments).list())?.length !== 0
     } catch {
       return true
