@@ -116,6 +116,11 @@ export class ChangeTrackers {
     this.#table.together(steps)
   }
 
+  /** What is saved survives a power loss once this has ended. If the disk fails, the rows stay those of before. Never rejects. */
+  async sync(): Promise<void> {
+    await this.#table.syncInPool().catch(() => {})
+  }
+
   /** The cell was deleted or restored: a tracker that is still in use no longer writes. */
   detach(cellId: string): void {
     this.#trackers.get(cellId)?.detach()

@@ -65,7 +65,10 @@ export class LogCollector {
       : { ...collected, withoutHistory: among(collected.withoutHistory, about) }
   }
 
-  /** Everything before these places is in the object store. */
+  /**
+   * Everything before these places is in the object store. The rows are fsynced once for all, in the thread pool: after a power loss,
+   * an old row would have all that was shipped since shipped once more, with the time of the restart.
+   */
   shipped(places: readonly ShippedPlace[]): void {
     const unshipped = new Set(this.#trackers.unshipped)
     const mine = places.filter(({ cellId }) => unshipped.has(cellId))
@@ -75,6 +78,7 @@ export class LogCollector {
         for (const place of some) this.#trackers.get(place.cellId).shipped(place)
       })
     }
+    if (mine.length > 0) void this.#trackers.sync()
   }
 
   /** What is not shipped of a cell takes too much room: its next version begins a new history. */
