@@ -53,6 +53,10 @@ export class ChangeTrackers {
     return this.#unshipped
   }
 
+  isUnshipped(cellId: string): boolean {
+    return this.#unshipped.has(cellId)
+  }
+
   /** The cell may have something to ship: its tracker stays in memory. */
   noteUnshipped(cellId: string): void {
     if (this.#unshipped.has(cellId)) return

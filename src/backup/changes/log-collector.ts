@@ -44,6 +44,11 @@ export class LogCollector {
     const unshipped = [...this.#trackers.unshipped]
     for (const [i, cellId] of unshipped.entries()) {
       if (looked++ % CELLS_PER_TURN === CELLS_PER_TURN - 1) await turnOfTheLoop()
+      // Another process may have taken it over in between: its row and its segments are that process's.
+      if (!this.#trackers.isUnshipped(cellId)) {
+        partial.add(cellId)
+        continue
+      }
       if (leftOut.has(cellId)) {
         collected.unreadable.push(cellId)
         continue
