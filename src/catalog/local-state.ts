@@ -4,6 +4,7 @@ import { exists, FILE_MODE } from '../base/durable-files.ts'
 import { bootId } from '../base/machine.ts'
 import { type Connection, openConnection, type Statement } from '../engine/sqlite.ts'
 import { isDamage, isSqliteError } from '../engine/sqlite-errors.ts'
+import { WalSync } from '../engine/wal-sync.ts'
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS state (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -17,12 +18,13 @@ const SYNCHRONOUS = 'synchronous = NORMAL'
 
 /**
  * What only this machine knows of its cells: when entries expire, how far backups have come. Each part keeps its own table
- * here. It is not backed up, and its commits are not fsynced unless {@link sync} is called: a scan of the cells finds all of it again, so losing it costs
+ * here. It is not backed up, and its commits are not fsynced unless {@link sync} or {@link syncInPool} is called: a scan of the cells finds all of it again, so losing it costs
  * time, never data.
  */
 export class LocalState {
   readonly #connection: Connection
   readonly #isOwner: boolean
+  readonly #wal: WalSync
   /** The object store that was used before, if this is another one: backup progress belongs to one object store. */
   readonly movedFrom: string | undefined
   /**
@@ -46,6 +48,7 @@ export class LocalState {
     const connection = joined ?? openOrReplace(path)
     this.#connection = connection
     this.#isOwner = joined === undefined
+    this.#wal = new WalSync(path)
     this.complete = false
     this.wasLeftOpen = false
     if (joined !== undefined) return
@@ -114,6 +117,12 @@ export class LocalState {
   sync(): void {
     // The fsync of a commit covers all that is in the log before it.
     this.durably(() => this.set('synced', randomUUID()))
+  }
+
+  /** {@link sync} in the thread pool: nothing waits for the disk. @throws the system's error */
+  async syncInPool(): Promise<void> {
+    this.#wal.expect()
+    await this.#wal.sync()
   }
 
   /** Runs a write that a power loss must not take. */

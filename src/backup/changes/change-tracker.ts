@@ -204,7 +204,11 @@ export class ChangeTracker {
   collect(room: number): Unshipped | undefined {
     const hadHistory = this.progress.history !== null
     const unshipped = this.history.collect(room)
-    if (hadHistory && this.progress.history === null) this.dropHistory()
+    if (hadHistory && this.progress.history === null) {
+      // What ended it may be in no version.
+      this.#noteChange()
+      this.dropHistory()
+    }
     return unshipped
   }
 
@@ -255,11 +259,12 @@ export class ChangeTracker {
   }
 
   #hasLogOrOtherFile(): boolean {
-    const { chain } = this.progress
+    const { chain, history } = this.progress
     const wal = fingerprintOf(this.#parts.paths.wal)
     if (wal !== undefined && wal.size > 0) return true
     const now = fingerprintOf(this.#parts.paths.database)
-    return chain !== null && now !== undefined && !sameFingerprint(now, chain.database)
+    const known = chain?.database ?? history?.database
+    return known !== undefined && now !== undefined && !sameFingerprint(now, known)
   }
 
   #changed(): void {

@@ -53,6 +53,10 @@ export class ChangeTrackers {
     return this.#unshipped
   }
 
+  isUnshipped(cellId: string): boolean {
+    return this.#unshipped.has(cellId)
+  }
+
   /** The cell may have something to ship: its tracker stays in memory. */
   noteUnshipped(cellId: string): void {
     if (this.#unshipped.has(cellId)) return
@@ -114,6 +118,11 @@ export class ChangeTrackers {
   /** Saves what steps change in their rows with one commit. */
   together(steps: () => void): void {
     this.#table.together(steps)
+  }
+
+  /** What is saved survives a power loss once this has ended. If the disk fails, the rows stay those of before. Never rejects. */
+  async sync(): Promise<void> {
+    await this.#table.syncInPool().catch(() => {})
   }
 
   /** The cell was deleted or restored: a tracker that is still in use no longer writes. */

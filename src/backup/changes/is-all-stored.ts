@@ -11,7 +11,8 @@ import { Segments } from './segments.ts'
 export function isAllStored({ dirty, chain, history }: BackupProgress, paths: CellPaths): boolean {
   const database = fingerprintOf(paths.database)
   if (database === undefined || (fingerprintOf(paths.wal)?.size ?? 0) > 0) return false
-  if (!dirty) return chain === null || sameFingerprint(chain.database, database)
+  const known = chain?.database ?? history?.database
+  if (!dirty) return known === undefined || sameFingerprint(known, database)
   if (!history?.isStored || !isUntouchedSince(history, database)) return false
   return unshippedSegments(history, new Segments(paths.segments).list())?.length === 0
 }

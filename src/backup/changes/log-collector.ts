@@ -50,6 +50,11 @@ export class LogCollector {
     const waiting = this.#inTurns()
     for (let cellId = waiting.take(); cellId !== undefined; cellId = waiting.take()) {
       if (looked++ % CELLS_PER_TURN === CELLS_PER_TURN - 1) await turnOfTheLoop()
+      // Another process may have taken it over in between: its row and its segments are that process's.
+      if (!this.#trackers.isUnshipped(cellId)) {
+        partial.add(cellId)
+        continue
+      }
       if (leftOut.has(cellId)) {
         collected.unreadable.push(cellId)
         continue
@@ -83,7 +88,10 @@ export class LogCollector {
     return waiting
   }
 
-  /** Everything before these places is in the object store. */
+  /**
+   * Everything before these places is in the object store. The rows are fsynced once for all, in the thread pool: after a power loss,
+   * an old row would have all that was shipped since shipped once more, with the time of the restart.
+   */
   shipped(places: readonly ShippedPlace[]): void {
     const unshipped = new Set(this.#trackers.unshipped)
     const mine = places.filter(({ cellId }) => unshipped.has(cellId))
@@ -93,6 +101,7 @@ export class LogCollector {
         for (const place of some) this.#trackers.get(place.cellId).shipped(place)
       })
     }
+    if (mine.length > 0) void this.#trackers.sync()
   }
 
   /** What is not shipped of a cell takes too much room: its next version begins a new history. */

@@ -215,6 +215,11 @@ export class BackupProgressTable {
     this.#state.sync()
   }
 
+  /** {@link sync} in the thread pool. */
+  async syncInPool(): Promise<void> {
+    await this.#state.syncInPool()
+  }
+
   /** Marks a cell as changed, whoever has saved its row last. @param now epoch milliseconds */
   markChanged(cellId: string, now: number): void {
     this.#markChanged.run({ cellId, now })

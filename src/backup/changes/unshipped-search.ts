@@ -3,7 +3,7 @@ import type { Log } from '../../base/log.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
 import { among, type CollectedLook, type CollectLimits } from './cell-log.ts'
 import { fingerprintOf } from './file-fingerprint.ts'
-import { unshippedSegments } from './history.ts'
+import { isUntouchedSince, unshippedSegments } from './history.ts'
 import type { BackupProgress, BackupProgressTable } from './progress-table.ts'
 import { Segments } from './segments.ts'
 
@@ -22,6 +22,7 @@ export interface UnshippedSearchParts {
 /** Which cells are looked for. */
 type Cells = (cellId: string) => boolean
 
+const ANY: Cells = () => true
 const ROWS_PER_TURN = 64
 const LOOKS_AT_ONCE = 4
 
@@ -42,6 +43,8 @@ export class UnshippedSearch {
   readonly #looking = new Set<string>()
   /** For each collection under way: the cells that nobody has found yet, or too late for the process that had answered already. */
   readonly #watching = new Set<Cells[]>()
+  /** All cells are searched, or were. Before that, a process that has no cell open knows of nothing that waits. */
+  #hasBegun = false
   /** Searches and looks so far. */
   #begun = 0
   #repeat: Promise<void> | undefined
@@ -57,7 +60,7 @@ export class UnshippedSearch {
   /** False while there may be cells that nobody has found yet, and after a stop that left some. */
   get isOver(): boolean {
     const isDone = this.#running.size === 0 && this.#waiting.size === 0
-    return isDone && this.#failed.length === 0 && !this.#isCutShort
+    return this.#hasBegun && isDone && this.#failed.length === 0 && !this.#isCutShort
   }
 
   /**
@@ -93,8 +96,9 @@ export class UnshippedSearch {
     return progress.changedWithoutHistory().filter(exists)
   }
 
-  /** Looks at all cells whose files show that something is not shipped. @param may which cells it can be */
-  async search(may: Cells = () => true): Promise<void> {
+  /** Looks at all cells whose files show that something is not shipped. @param may which cells it can be; by default any */
+  async search(may: Cells = ANY): Promise<void> {
+    if (may === ANY) this.#hasBegun = true
     if (this.#parts.isShipped) await this.#run(this.#search(may))
   }
 
@@ -113,7 +117,8 @@ export class UnshippedSearch {
 
   #sought(): Cells[] {
     const cells = new Set([...this.#waiting, ...this.#looking])
-    return [...this.#failed, ...this.#searches, (cellId) => cells.has(cellId)]
+    const begun = this.#hasBegun ? [] : [ANY]
+    return [...begun, ...this.#failed, ...this.#searches, (cellId) => cells.has(cellId)]
   }
 
   #nowSought(may: Cells): void {
@@ -194,9 +199,12 @@ export class UnshippedSearch {
   /** What can't be told from here, the process tells that has the cell. */
   #isUnshipped({ cellId, history }: BackupProgress): boolean {
     if (history === null) return false
-    const { wal, segments } = this.#parts.paths(cellId)
+    const { database, wal, segments } = this.#parts.paths(cellId)
     try {
       if ((fingerprintOf(wal)?.size ?? 0) > 0) return true
+      // Another program has moved a log into the file, or has written it.
+      const file = fingerprintOf(database)
+      if (file !== undefined && !isUntouchedSince(history, file)) return true
       return unshippedSegments(history, new Segments(segments).list())?.length !== 0
     } catch {
       return true

@@ -90,6 +90,16 @@ export class EpochGuard {
     else if (!this.#isFresh()) await this.check(options)
   }
 
+  /**
+   * Call before a write that extends history.
+   *
+   * @returns tells whether so little time has passed since that another node has hardly gone on from what was written
+   */
+  beginWrite(): () => boolean {
+    const begunAt = this.#clock.monotonic()
+    return () => this.#clock.monotonic() - begunAt <= FRESH_MS
+  }
+
   /** Call after a write that extends history: it counts if this resolves. @throws `taken_over`, what the store throws */
   async check(options: CallOptions = {}): Promise<void> {
     this.assertNotLost()

@@ -1,4 +1,3 @@
-import { isCellError } from '../../errors.ts'
 import type {
   CallOptions,
   GetOptions,
@@ -33,8 +32,9 @@ export class FencedObjectStore implements ObjectStore {
   async put(key: string, body: ObjectBody, options: TransferOptions = {}): Promise<void> {
     const { signal } = options
     await this.#guard.confirm({ signal })
+    const isShort = this.#guard.beginWrite()
     await this.#store.put(key, body, options)
-    if (extendsHistory(key)) await this.#count(key, signal)
+    if (extendsHistory(key)) await this.#count(key, isShort, signal)
   }
 
   get(key: string, options?: GetOptions): Promise<ObjectContent | undefined> {
@@ -65,15 +65,14 @@ export class FencedObjectStore implements ObjectStore {
   }
 
   /**
-   * What does not count is removed: the other node's history goes on without it. But if nobody knows whether a log object
-   * counts, it is put again under the same number, and a removal whose answer was lost could take it after that.
+   * What does not count is removed: the other node's history goes on without it. But that node may have read it, and have gone on from it, if
+   * this one slept meanwhile: then it stays. So do log objects, always: the first one of the other node says which of them count.
    */
-  async #count(key: string, signal: AbortSignal | undefined): Promise<void> {
+  async #count(key: string, isShort: () => boolean, signal: AbortSignal | undefined): Promise<void> {
     try {
       await this.#guard.check({ signal })
     } catch (error) {
-      const isPutAgain = parseLogKey(key) !== undefined && !isCellError(error, 'taken_over')
-      if (!isPutAgain) await this.#store.delete(key).catch(() => {})
+      if (parseLogKey(key) === undefined && isShort()) await this.#store.delete(key).catch(() => {})
       throw error
     }
   }

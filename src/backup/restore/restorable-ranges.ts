@@ -147,8 +147,8 @@ class Reach {
   /** The log objects that can have what the cell committed after a version, and before the next one. */
   #between({ log }: ManifestHead, next: ManifestHead | undefined): Stretch {
     const begin = this.#refs.firstAfter(log?.after ?? null)
-    const end = next?.log === undefined ? this.#refs.length : endOfVersion(this.#refs, next.log, begin)
-    return { begin, end }
+    const end = next?.log === undefined ? this.#refs.length : endOfVersion(this.#refs, next.log)
+    return { begin, end: Math.max(begin, end) }
   }
 }
 

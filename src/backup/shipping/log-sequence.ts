@@ -68,7 +68,7 @@ export class LogSequence {
       const key = logKey(last)
       const sha256 = await sha256OfObject(this.#store, key, options)
       if (sha256 !== undefined) return { key, sha256 }
-      // Its node has removed it, since it did not count.
+      // It was removed in between.
     }
     throw new CellError(
       'object_store_unavailable',

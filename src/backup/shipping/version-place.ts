@@ -6,7 +6,7 @@ const OBJECTS_AFTER_CUT = 16
 
 /** Where a version is in the history of its cell. */
 export interface VersionPlace extends Place {
-  /** The last log object that was stored before its cut, or null. */
+  /** The last log object that was stored before its cut; null if there is none, or its node did not know it yet. */
   after: string | null
 }
 
@@ -16,10 +16,9 @@ export function refsUpTo(refs: LogRefs, version: Pick<VersionPlace, 'after'>): L
 }
 
 /**
- * After how many log objects, in their order, there is nothing that a version holds.
- *
- * @param begin it follows a version that was cut after so many; a node that has just started knows of none
+ * After how many log objects, in their order, there is nothing that a version holds. A node that has just started knows of none
+ * before its cut: then it can be any of them.
  */
-export function endOfVersion(refs: LogRefs, { after }: Pick<VersionPlace, 'after'>, begin = 0): number {
-  return Math.min(refs.length, Math.max(begin, refs.firstAfter(after)) + OBJECTS_AFTER_CUT)
+export function endOfVersion(refs: LogRefs, { after }: Pick<VersionPlace, 'after'>): number {
+  return after === null ? refs.length : Math.min(refs.length, refs.firstAfter(after) + OBJECTS_AFTER_CUT)
 }

@@ -121,6 +121,25 @@ test('a closed cell with segments is collected without being opened, and its tim
   expect(historyOf(store, cell)).toMatchObject({ sequence: log.pieces.at(-1)?.sequence })
 })
 
+test('a cell that another process takes over during a collection is left to that process (invariant 2)', async () => {
+  const store = await place.create({ ...shipped, openCellsMax: 1 })
+  const { trackers } = store.core.destination as NonNullable<typeof store.core.destination>
+  const collector = collectorOf(store)
+  const cells = Array.from({ length: 20 }, () => createLedger(store))
+  for (const cell of cells) {
+    await versionOf(store, cell)
+    addRow(cell, 'not shipped')
+  }
+  const closed = cells.slice(0, -1).map(({ id }) => id)
+  const moved = [...trackers.unshipped].filter((id) => closed.includes(id)).at(-1) as string
+  const collection = collector.collect({ ...ALL, wanted: closed })
+  trackers.letGo(moved)
+  const { logs, whole } = await collection
+  expect(logs.map(({ cellId }) => cellId)).not.toContain(moved)
+  expect([...whole].sort()).toEqual(closed.filter((id) => id !== moved).sort())
+  expect(logs).toHaveLength(cells.length - 1)
+})
+
 test('accounts take turns: the backlog of one account, in however many cells, delays the others by one look', async () => {
   const store = await place.create(shipped)
   const [many, few] = [store.accounts.create().id, store.accounts.create().id]

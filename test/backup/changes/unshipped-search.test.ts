@@ -26,6 +26,24 @@ function searchWith(
 }
 
 describe('The search for unshipped cells', () => {
+  test('that has not begun is not over: no commit counts as stored that nobody has looked for (invariant 1)', async () => {
+    const rows = [{ ...ROW, cellId: 'a' }]
+    const search = searchWith(
+      async () => {},
+      () => rows,
+    )
+    const wanted = ['a']
+    // No process has a cell open yet: each says that this is all.
+    const all = async () => ({ ...(await nothing()), whole: { a: 1 } })
+    expect(await search.collect({ wanted }, all)).toMatchObject({ isAll: false, whole: {} })
+    // A process has ended meanwhile: nobody looks for the cells of others yet.
+    await search.search((cellId) => cellId === 'b')
+    expect(await search.collect({ wanted }, all)).toMatchObject({ isAll: false, whole: {} })
+    await search.search()
+    await settled()
+    expect(await search.collect({ wanted }, all)).toMatchObject({ isAll: true, whole: { a: 1 } })
+  })
+
   test('is over once all that were found were looked at', async () => {
     const looked: string[] = []
     const search = searchWith(async (cellId) => void looked.push(cellId))

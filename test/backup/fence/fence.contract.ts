@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { bufferBody, type ObjectStore } from '../../../src/backup/object-store/object-store.ts'
-import { versionOf } from '../../../src/backup/versions/object-keys.ts'
+import { logKey, versionOf } from '../../../src/backup/versions/object-keys.ts'
 import { FenceNode, type FenceNodeOptions } from '../../support/backup/fence-node.ts'
 import { RecordingStore } from '../../support/backup/object-store-decorators.ts'
 import { TEST_EPOCH_MS } from '../../support/fake-clock.ts'
@@ -98,6 +98,35 @@ export function fenceContract(name: string, subject: () => Promise<StoreUnderTes
       const second = node({ takesOver: true })
       await expect(first.store.put(late, slow)).rejects.toMatchObject({ code: 'taken_over' })
       expect(await keys()).not.toContain(late)
+      await second.stop()
+    })
+
+    test.each([
+      [
+        'a node that slept in its PUT, of a version: the next node may have gone on from it',
+        () => version(1),
+        16_000,
+      ],
+      [
+        'a late PUT, of a log object: the first one of the next node may name it',
+        () => logKey({ epoch: 1, number: 1 }),
+        0,
+      ],
+    ])('stays stored: what comes of %s (invariant 14)', async (_, keyOf, sleptMs) => {
+      const first = node()
+      await first.take()
+      const late = keyOf()
+      const slow = {
+        size: body.size,
+        read: async (offset: number, length: number) => {
+          if (second.guard.epoch === undefined) await second.take()
+          first.clock.advance(sleptMs)
+          return await body.read(offset, length)
+        },
+      }
+      const second = node({ takesOver: true })
+      await expect(first.store.put(late, slow)).rejects.toMatchObject({ code: 'taken_over' })
+      expect(await keys()).toContain(late)
       await second.stop()
     })
 

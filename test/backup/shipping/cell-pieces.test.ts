@@ -64,8 +64,12 @@ function unshipped(of: WalCell): UnshippedLog {
   }
 }
 
-/** What is collected for a moment between two versions. The second one was cut after the last object. */
-async function collect({ pieces: [piece] }: UnshippedLog, after: string): Promise<CellLog> {
+/**
+ * What is collected for a moment between two versions.
+ *
+ * @param after the last object that was stored before the second one was cut, as far as its node knew
+ */
+async function collect({ pieces: [piece] }: UnshippedLog, after: string | null): Promise<CellLog> {
   const { cellId, history } = cell
   const through = { sequence: 1, frames: piece?.to as number, after }
   const until = clock.now() + 1_000
@@ -100,6 +104,18 @@ describe('What a cell committed between two versions', () => {
       expect(wals.flatMap(({ pieces }) => pieces.map(({ ref }) => ref.key))).toEqual([key])
     },
   )
+
+  test('has that too where the second version is of a node that has just started, which knows of no object (invariant 1)', async () => {
+    for (let number = 1; number <= 20; number++) await put(1, number, unshipped(other))
+    const lost = unshipped(cell)
+    await put(1, 21, lost)
+    for (let number = 1; number <= 20; number++) await put(2, number, unshipped(other))
+    const replacing = unshipped(cell)
+    const key = await put(2, 21, replacing)
+    const { wals } = await collect(lost, null)
+    expect(wals.flatMap(({ commits }) => commits)).toEqual(replacing.pieces[0]?.commits)
+    expect(wals.flatMap(({ pieces }) => pieces.map(({ ref }) => ref.key))).toEqual([key])
+  })
 
   test('is not looked for beyond sixteen objects after the second version', async () => {
     const log = unshipped(cell)

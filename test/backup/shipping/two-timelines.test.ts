@@ -1,11 +1,8 @@
-import { execFileSync } from 'node:child_process'
-import fs from 'node:fs'
-import path from 'node:path'
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
-import { filesBelow } from '../../support/temp-directory.ts'
+import { DiskImage } from '../../support/disk-image.ts'
 
 const MINUTE_MS = 60_000
 const options = { durability: 'remote', backups: { maxLagMs: 3_600_000, remoteWaitMs: 3_600_000 } } as const
@@ -28,20 +25,10 @@ async function commit(note: string, some: readonly Cell[] = cells()): Promise<vo
   }
 }
 
-const copied = () => path.join(place.root, 'copy')
-
-/** An image of the disk: unlike a copy of the files, it is put back with the same inodes and times. */
-function takeImage(): void {
-  execFileSync('cp', ['-a', place.data, copied()])
-}
-
 /** What the directory has become is lost. */
-async function putImageBack(): Promise<void> {
+async function putBack(image: DiskImage): Promise<void> {
   await soon(store.close())
-  for (const file of filesBelow(place.data)) {
-    if (!fs.existsSync(path.join(copied(), file))) fs.rmSync(path.join(place.data, file))
-  }
-  execFileSync('cp', ['-rp', `${copied()}/.`, place.data])
+  image.putBack()
 }
 
 async function expectEverywhere(expected: readonly string[]): Promise<void> {
@@ -66,13 +53,13 @@ describe('A directory that goes on where another timeline has written', () => {
     ids = [0, 1, 2].map(() => createLedger(store).id)
     await commit('before')
     await soon(store.close())
-    takeImage()
+    const image = new DiskImage(place.data)
     store = await place.open(options)
     // One has a version that is further than all that the old disk ships at first; one, log objects alone.
     for (let i = 0; i < 3; i++) await commit(`lost ${i}`, cells().slice(0, 2))
     await soon(store.backups.incremental(ids[0] as string))
     await commit('lost last', cells().slice(0, 1))
-    await putImageBack()
+    await putBack(image)
     store = await place.open({ ...options, takeOver: true })
     for (const cell of cells()) expect(notes(cell)).toEqual(['before'])
     await commit('after')

@@ -11,7 +11,7 @@ import { silentLog } from '../../../src/base/log.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import { HAS_TOOLS, query, recoverToByHand } from '../../support/backup/by-hand.ts'
-import { FailingStore, GatedStore, RecordingStore } from '../../support/backup/object-store-decorators.ts'
+import { GatedStore, RecordingStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { storedLogs } from '../../support/backup/stored-logs.ts'
 import type { FakeClock } from '../../support/fake-clock.ts'
@@ -52,8 +52,7 @@ beforeEach(async () => {
   place = new ScratchPlace()
   next = new ScratchPlace()
   states = []
-  const failing = new FailingStore(place.folder())
-  const gated = new GatedStore(failing)
+  const gated = new GatedStore(place.folder())
   const late = await place.create({ objectStore: gated, ...shipped })
   busy = createLedger(late)
   idle = createLedger(late)
@@ -75,9 +74,6 @@ beforeEach(async () => {
   await soon(store.backups.incremental(busy.id))
   commit(store, busy, 'new')
   await soon(store.backups.flush())
-  // It is killed before it can remove the object.
-  failing.failFromHere(1, (call) => call === 'delete')
-  failing.forGood = true
   gated.open()
   await expect(lost).rejects.toMatchObject({ code: 'taken_over' })
   await soon(late.close())
