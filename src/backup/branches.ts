@@ -11,8 +11,6 @@ export interface BackupBranchesParts {
   destination: BackupDestination
   archiver: ArchiverClient
   record(cellId: string): CellRecord | undefined
-  /** Whether the cell's database file is on this machine. */
-  isLocal(cellId: string): boolean
   /** @throws `store_closed` */
   assertRunning(): void
 }
@@ -67,7 +65,6 @@ export class BackupBranches {
     options: JobOptions,
   ): Promise<RestoreResult> {
     const account = accountId ?? ''
-    const { archiver, record, isLocal } = this.#parts
     const request = {
       cellId,
       account,
@@ -76,9 +73,7 @@ export class BackupBranches {
       version: source.version,
       timestamp: source.timestamp,
       accountId: accountId ?? undefined,
-      record: record(source.cellId),
-      isLocal: isLocal(source.cellId),
     } as const
-    return await archiver.branch(request, options)
+    return await this.#parts.archiver.branch(request, options)
   }
 }

@@ -1,7 +1,6 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Limits } from '../../base/limits.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
-import type { CellRecord } from '../../catalog/cell-registry.ts'
 import { CellError } from '../../errors.ts'
 import { identityOfCell } from '../archive/cell-identity.ts'
 import type { ManifestHead } from '../archive/manifest.ts'
@@ -59,10 +58,6 @@ export interface RestoreRequest extends ArchiverRequest {
 export interface BranchRequest extends ArchiverRequest {
   /** The other cell. */
   source: string
-  /** Its record in the catalog, also of a deleted cell. */
-  record: CellRecord | undefined
-  /** Its database file is on this machine. */
-  isLocal: boolean
   /** Without it and a timestamp, the cell as it is now, as far as that is stored. */
   version: string | undefined
   /** Epoch milliseconds; not together with `version`. */
@@ -155,6 +150,7 @@ export class Archiver implements ArchiverClient {
       threads,
       ship: shipping && ((cellId, { signal }) => this.#ship(cellId, signal)),
       isStored: (cellId) => destination.isStored(cellId),
+      recordOf: async (cellId) => (await cells.findCell(cellId)).record,
     }
     this.#restorer = new CellRestorer(restoring)
     this.#brancher = new CellBrancher(restoring)
@@ -232,8 +228,9 @@ export class Archiver implements ArchiverClient {
     return this.#queue.run({ lane: 'restore', cellId, account, need }, caller, async (turn) => {
       onBegin?.()
       permit?.check()
+      const known = await this.#cells.findCell(source)
       const recovers = wanted.version === undefined && wanted.timestamp === undefined
-      return await this.#brancher.run(source, cellId, { ...wanted, recovers, onProgress, ...turn })
+      return await this.#brancher.run(source, cellId, { ...wanted, ...known, recovers, onProgress, ...turn })
     })
   }
 

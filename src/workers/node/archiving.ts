@@ -48,6 +48,11 @@ export function newArchiving(
     log,
   })
   const permits = new RestorePermits()
+  const isLocal = (id: string) => {
+    if (core.files.exists(id)) return true
+    core.cellsFolder.assertHere()
+    return false
+  }
   const archiver = new ArchiverProcess({
     settings: {
       nodePid: process.pid,
@@ -59,7 +64,7 @@ export function newArchiving(
       queue: jobQueueLimits(settings),
       shipping: shippingSettings(settings),
     },
-    cells: new NodeCells({ core, workers, upkeep, search, permits }),
+    cells: new NodeCells({ core, workers, upkeep, search, permits, isLocal }),
     startedAt: core.observed.startedAt,
     clock,
     log,
@@ -75,11 +80,6 @@ export function newArchiving(
   guard.held.listen((epoch) => archiver.held(epoch))
   destination.moved.listen(() => workers.nothingStored())
   const record = (id: string) => core.findCell(id)
-  const isLocal = (id: string) => {
-    if (core.files.exists(id)) return true
-    core.cellsFolder.assertHere()
-    return false
-  }
   const assertRunning = () => archiver.assertRunning()
   const backups = new BackupManager({
     destination,
