@@ -10,6 +10,7 @@ import type { DatabaseReader } from '../create/database-reader.ts'
 import { CellBrancher } from '../restore/cell-brancher.ts'
 import type { RestoredNames } from '../restore/cell-installer.ts'
 import { CellRestorer, type CellRestorerParts } from '../restore/cell-restorer.ts'
+import { RefusedRestores } from '../restore/refused-restores.ts'
 import { type Flushed, type FlushOptions, holdsAllOf } from '../shipping/flushes.ts'
 import type { Shipper } from '../shipping/shipper.ts'
 import { type ShippingStatus, shippingStatus } from '../shipping/shipping-status.ts'
@@ -22,6 +23,7 @@ import type {
   BackupResult,
   RestoreResult,
 } from '../versions/backup-types.ts'
+import type { RestoredMark } from '../versions/object-keys.ts'
 import type { BackupDestination } from './backup-destination.ts'
 import type { CellPort } from './cell-port.ts'
 import { cellTurn } from './cell-turn.ts'
@@ -127,6 +129,7 @@ export class Archiver implements ArchiverClient {
   readonly #queue: JobQueue
   readonly #restorer: CellRestorer
   readonly #brancher: CellBrancher
+  readonly #refused: RefusedRestores
   readonly #verifier: VersionVerifier
   readonly #shipper: Shipper | undefined
   readonly #clock: Clock
@@ -154,7 +157,9 @@ export class Archiver implements ArchiverClient {
     }
     this.#restorer = new CellRestorer(restoring)
     this.#brancher = new CellBrancher(restoring)
-    const { spoolDirectory } = destination
+    const makeVersion = (cellId: string) => this.#makeVersion(cellId)
+    const { spoolDirectory, log: lines } = destination
+    this.#refused = new RefusedRestores({ objectStore, makeVersion, clock, log: lines })
     this.#verifier = new VersionVerifier({
       objectStore,
       reader,
@@ -165,8 +170,7 @@ export class Archiver implements ArchiverClient {
       threads,
       spoolDirectory,
     })
-    this.#shipper =
-      shipping && newShipper(shipping, destination, cells, (cellId) => this.#makeVersion(cellId))
+    this.#shipper = shipping && newShipper(shipping, destination, cells, makeVersion)
     destination.lastLogObject = () => this.#shipper?.lastLogObject ?? null
     destination.collectedTo = () => this.#shipper?.state.backedUpTo ?? null
     this.#shipper?.start()
@@ -211,7 +215,8 @@ export class Archiver implements ArchiverClient {
         const install = (manifest: ManifestHead, names: RestoredNames) =>
           this.#cells.install(cellId, { manifest, ...names, existed })
         const checkBuilt = (bytes: number) => this.#cells.checkBuilt(cellId, bytes)
-        const calls = { checkBuilt, dropHistory, noteMark, install }
+        const refused = (marks: readonly RestoredMark[]) => this.#refused.add(cellId, marks)
+        const calls = { checkBuilt, dropHistory, noteMark, install, refused }
         const wanted = { ...start, recovers: onlyIfLost, version, timestamp, accountId }
         return await this.#restorer.run(cellId, { ...wanted, ...calls, onProgress, ...turn })
       } finally {
@@ -301,7 +306,8 @@ export class Archiver implements ArchiverClient {
    * cancelled, and leave nothing behind.
    */
   async stop(deadline: AbortSignal): Promise<void> {
-    await Promise.all([this.#queue.stop(deadline), this.#shipper?.stop(deadline)])
+    const refused = this.#refused.stop(deadline)
+    await Promise.all([this.#queue.stop(deadline), this.#shipper?.stop(deadline), refused])
   }
 
   async #makeVersion(cellId: string): Promise<void> {
