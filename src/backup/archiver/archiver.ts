@@ -33,7 +33,7 @@ import { JobQueue, type JobQueueLimits } from './job-queue.ts'
 import { newShipper, type ShippingParts } from './new-shipper.ts'
 
 /** What all requests say. */
-interface ArchiverRequest {
+export interface ArchiverRequest {
   cellId: string
   /** The account whose turn it takes; empty for the store's owner. */
   account: string
@@ -90,6 +90,8 @@ export interface ArchiverClient {
   branch(request: BranchRequest, options: JobOptions): Promise<RestoreResult>
   /** Changes no cell and no backup. */
   verify(request: VerifyRequest, options: JobOptions): Promise<VerifyResult>
+  /** Resolves in its turn: every backup and restore of the cell that had begun has ended. */
+  settle(request: ArchiverRequest, options: JobOptions): Promise<void>
   /** Somebody needs the waiting jobs of a cell more than before. */
   raise(cellId: string, need: Need): void
   /** What waits, and what runs. */
@@ -173,6 +175,7 @@ export class Archiver implements ArchiverClient {
     this.#shipper = shipping && newShipper(shipping, destination, cells, makeVersion)
     destination.lastLogObject = () => this.#shipper?.lastLogObject ?? null
     destination.collectedTo = () => this.#shipper?.state.backedUpTo ?? null
+    destination.settled = settledBy(this)
     this.#shipper?.start()
   }
 
@@ -251,6 +254,10 @@ export class Archiver implements ArchiverClient {
     })
   }
 
+  settle({ cellId, account, need }: ArchiverRequest, { signal, onBegin }: JobOptions): Promise<void> {
+    return this.#queue.run({ lane: 'backup', cellId, account, need }, signal, async () => onBegin?.())
+  }
+
   #source(cellId: string, signal: AbortSignal): BackupSource & { isBegun: boolean } {
     const { cells, destination, openReader } = this.#parts
     const source: BackupSource & { isBegun: boolean } = {
@@ -316,6 +323,11 @@ export class Archiver implements ArchiverClient {
       {},
     )
   }
+}
+
+/** For a purge: somebody waits for it. */
+export function settledBy(archiver: Pick<ArchiverClient, 'settle'>): BackupDestination['settled'] {
+  return (cellId, options) => archiver.settle({ cellId, account: '', need: 'waiting' }, options)
 }
 
 export function notShipped(): CellError {

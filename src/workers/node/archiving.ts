@@ -1,4 +1,5 @@
 import fs from 'node:fs/promises'
+import { settledBy } from '../../backup/archiver/archiver.ts'
 import { BackupManager } from '../../backup/backup-manager.ts'
 import { UnshippedSearch } from '../../backup/changes/unshipped-search.ts'
 import { RestorePermits } from '../../backup/restore/restore-permits.ts'
@@ -76,6 +77,7 @@ export function newArchiving(
     onObjectStoreCall: (ended) => core.observed.objectStoreCalls?.note(ended),
     onEnded: ({ pid }) => void removeSpool(paths.spoolOf(pid), log),
   })
+  destination.settled = settledBy(archiver)
   destination.collectedTo = () => archiver.shipping?.backedUpTo ?? null
   guard.held.listen((epoch) => archiver.held(epoch))
   destination.moved.listen(() => workers.nothingStored())
