@@ -314,6 +314,7 @@ export class StoreCore implements CellDirectory {
     return new BackgroundRecovery({
       objectStore,
       lostCells: (signal) => lostCells(this, signal),
+      accountOf: (id) => this.registry.find(id)?.accountId ?? '',
       cellCount: () => this.registry.countAll(),
       databaseBytes: (id) => this.databaseBytes(id),
       atOnce: backups.recoveryConcurrency,

@@ -41,8 +41,8 @@ export interface BackupSettings {
   /** Restores that run at the same time; 4 by default. */
   restoreConcurrency?: number | undefined
   /**
-   * True, the default: cells whose data is not on this machine are restored in the background, the one first that was changed last.
-   * False: each at its first use.
+   * True, the default: cells whose data is not on this machine are restored in the background: accounts in turns, and of
+   * each the cell first that was changed last. False: each at its first use.
    */
   recoverInBackground?: boolean | undefined
   /** How many of them at the same time; by default one less than `restoreConcurrency`, so that requests need not wait. */

@@ -47,8 +47,7 @@ export class Upkeep {
     const { clock, random, log, backups } = core.settings
     this.#sweeper = new ExpirySweeper(hints, clock, log)
     if (destination === undefined) return
-    const exists = (id: string) => registry.find(id)?.deletedAt === null
-    const changed = new ChangedCells(destination.progress, exists)
+    const changed = new ChangedCells(destination.progress, (id) => registry.find(id))
     const concurrency = backups.concurrency * SCHEDULED_PER_SLOT
     const { maxLagMs } = backups
     const historyWithinMs = maxLagMs && maxLagMs * FIRST_BACKUP_SHARE
