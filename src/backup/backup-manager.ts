@@ -147,7 +147,8 @@ export class BackupManager {
       if (accountId !== undefined) await this.#flushes.turn(accountId, signal)
       return holdsAllOf(id, await archiver.flush(signal, { about: [id] }))
     }
-    const parts = { index, log, reader, ship: archiver.shipping && ship, isStored }
+    const recordOf = async (id: string) => record(id)
+    const parts = { index, log, reader, ship: archiver.shipping && ship, isStored, recordOf }
     const wanted = { ...options, record: record(cellId), isLocal: isLocal(cellId) }
     try {
       return await planRestore(parts, cellId, wanted)

@@ -75,7 +75,7 @@ export class BackupBranches {
     { askedBy, ...options }: BuildBranchOptions,
   ): Promise<RestoreResult> {
     const account = accountId ?? ''
-    const { archiver, record, isLocal, flushes } = this.#parts
+    const { archiver, isLocal, flushes } = this.#parts
     const ships = archiver.shipping !== undefined && source.version === undefined && isLocal(source.cellId)
     if (askedBy !== undefined && ships) await flushes.turn(askedBy, options.signal)
     const request = {
@@ -86,9 +86,7 @@ export class BackupBranches {
       version: source.version,
       timestamp: source.timestamp,
       accountId: accountId ?? undefined,
-      record: record(source.cellId),
-      isLocal: isLocal(source.cellId),
     } as const
-    return await archiver.branch(request, options)
+    return await this.#parts.archiver.branch(request, options)
   }
 }

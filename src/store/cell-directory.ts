@@ -95,7 +95,8 @@ export interface CellDirectory {
    */
   backedUpTo(id: string): number | null
   /**
-   * Removes everything that the object store holds of a deleted cell; nothing can bring the cell back after that.
+   * Removes everything that the object store holds of a deleted cell; nothing can bring the cell back after that. Waits for the
+   * end of a backup that began before the deletion.
    *
    * @throws `cell_not_found`, `invalid_request` for a cell that is not deleted, `object_store_not_configured`
    */

@@ -1,5 +1,11 @@
 import type { ManifestHead } from '../backup/archive/manifest.ts'
-import type { BackupStart, CellPort, RestoredCell, RestoreStart } from '../backup/archiver/cell-port.ts'
+import type {
+  BackupStart,
+  CellPort,
+  KnownCell,
+  RestoredCell,
+  RestoreStart,
+} from '../backup/archiver/cell-port.ts'
 import type { StoredBackup } from '../backup/changes/cell-cuts.ts'
 import {
   type CollectedLook,
@@ -84,11 +90,15 @@ export class CellsInProcess implements CellPort {
     }
   }
 
-  async beginRestore(cellId: string): Promise<RestoreStart> {
+  async findCell(cellId: string): Promise<KnownCell> {
     const { local, record } = this.#parts
+    return { record: record(cellId), isLocal: local.isLocal(cellId) }
+  }
+
+  async beginRestore(cellId: string): Promise<RestoreStart> {
     const { installer } = this.#archived
     installer.begin(cellId)
-    return { record: record(cellId), isLocal: local.isLocal(cellId), last: installer.lastVersion(cellId) }
+    return { ...(await this.findCell(cellId)), last: installer.lastVersion(cellId) }
   }
 
   async checkBuilt(cellId: string, bytes: number): Promise<void> {

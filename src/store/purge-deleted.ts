@@ -9,7 +9,7 @@ import { CellError } from '../errors.ts'
 import type { PurgedCell } from './cell-directory.ts'
 
 interface PurgeParts {
-  destination: Pick<BackupDestination, 'restores' | 'retention'> | undefined
+  destination: Pick<BackupDestination, 'restores' | 'retention' | 'settled'> | undefined
   registry: CellRegistry
   settings: { log: Log }
 }
@@ -30,6 +30,8 @@ export async function purgeDeleted(
   }
   const { restores, retention } = destination
   const removed = await restores.purge(id, async () => {
+    // A backup that was cut before the deletion may be on its way. None can begin now.
+    await destination.settled(id, options)
     const gone = await retention.purge(id, options)
     // Its id stays known as that of a deleted cell.
     registry.eraseName(id)

@@ -19,6 +19,8 @@ export interface ReplicationParts {
   storeCatalog(): Promise<void>
   /** Whether the cell is `remote` on an object store that cannot keep its promise. */
   isUnproven(cellId: string): boolean
+  /** Whether the cell is not deleted. */
+  exists(cellId: string): boolean
   clock: Clock
   /** Milliseconds that a change waits for the object store. */
   waitMs: number
@@ -85,7 +87,16 @@ export class Replication {
     throw notReplicated(waitMs, cause)
   }
 
+  /** @throws `not_replicated` if the cell was deleted meanwhile: nobody has it any more, so that nothing shows what was shipped */
   async #ship(cellId: string, signal: AbortSignal): Promise<void> {
+    const { exists } = this.#parts
+    await this.#shipCommits(cellId, signal).catch((error) => {
+      throw exists(cellId) ? error : deleted(error)
+    })
+    if (!exists(cellId)) throw deleted()
+  }
+
+  async #shipCommits(cellId: string, signal: AbortSignal): Promise<void> {
     const { withoutHistory, unreadable } = await unlessAborted(this.#parts.flush(cellId, signal), signal)
     if (unreadable.includes(cellId)) throw new Error('The files of the cell cannot be read.')
     if (withoutHistory.includes(cellId)) await this.#storeVersion(cellId, signal)
@@ -125,6 +136,7 @@ export function replicationOf(
     storeCatalog: () => core.catalogStored(),
     // A store that is `remote` itself does not start there.
     isUnproven: (id) => core.guard?.excludesOthers === false && core.findCell(id)?.durability === 'remote',
+    exists: (id) => core.findCell(id)?.deletedAt === null,
     clock,
     waitMs: settings.backups.remoteWaitMs,
   })
@@ -134,6 +146,14 @@ function unproven(): CellError {
   return new CellError(
     'not_replicated',
     'The change is committed on this machine and in the object store. But that does not honour conditional writes (If-None-Match), so two nodes may both take themselves for the one that writes, and durability: remote promises more. Do not repeat it: look first.',
+  )
+}
+
+function deleted(cause?: unknown): CellError {
+  return new CellError(
+    'not_replicated',
+    'The change was committed on this machine, and then the cell was deleted, before it was known that the change is in the object store. A restore of the cell may lack it.',
+    { cause },
   )
 }
 

@@ -116,4 +116,22 @@ describe('In durability remote', () => {
     gated.open()
     await place.advanceUntil(store.close())
   })
+
+  test('a change is not acknowledged if its cell is deleted before anybody looks for what to ship', async () => {
+    const gated = new GatedStore(place.folder())
+    const store = await soon(place.create({ ...REMOTE, objectStore: gated }))
+    const [cell, other] = [createLedger(store), createLedger(store)]
+    for (const { id } of [cell, other]) await soon(store.backups.snapshot(id))
+    gated.gates = (call, key) => call === 'put' && key.startsWith('log/')
+    addRow(other, 'in the object before')
+    const before = other.replicated()
+    await soon(gated.arrival())
+    addRow(cell, 'unshipped')
+    const refused = rejectedBy(cell.replicated())
+    store.deleteCell(cell.id)
+    gated.open()
+    await soon(before)
+    expect((await soon(refused)).code).toBe('not_replicated')
+    await place.advanceUntil(store.close())
+  })
 })

@@ -12,7 +12,7 @@ const unavailable = () => new CellError('object_store_unavailable', 'It does not
 /** A replication whose flushes and first versions end when the test says so. */
 function replication(
   withoutHistory: string[] = [],
-  { unreadable = [] as string[], isUnproven = false } = {},
+  { unreadable = [] as string[], isUnproven = false, exists = (): boolean => true } = {},
 ) {
   const clock = new FakeClock()
   const flushes: PromiseWithResolvers<Flushed>[] = []
@@ -28,6 +28,7 @@ function replication(
     storeCatalog: async () => {},
     clock,
     isUnproven: () => isUnproven,
+    exists,
     waitMs: WAIT_MS,
   })
   const shipped = () => flushes.at(-1)?.resolve({ withoutHistory, unreadable })
@@ -81,6 +82,28 @@ describe('a change that waits for the object store', () => {
     expect(error.message).toContain('Do not repeat it')
     expect(error.cause).toMatchObject({ code: 'object_store_unavailable' })
   })
+
+  // Invariant 1: nobody has the cell any more, so that nothing shows whether its last commits were shipped.
+  test.each(['before it is shipped', 'before its first version'])(
+    'is refused at once if the cell is deleted %s',
+    async (when) => {
+      const isFirst = when === 'before its first version'
+      let isDeleted = false
+      const exists = () => !isDeleted
+      const { subject, versions, shipped } = replication(isFirst ? ['a'] : [], { exists })
+      const confirmed = subject.confirm('a').catch((error: unknown) => error)
+      if (isFirst) {
+        shipped()
+        await expect.poll(() => versions.length).toBe(1)
+      }
+      isDeleted = true
+      if (isFirst) versions[0]?.reject(new CellError('cell_not_found', 'There is no such cell.'))
+      else shipped()
+      const error = (await confirmed) as CellError
+      expect(error).toMatchObject({ code: 'not_replicated' })
+      expect(error.message).toContain('deleted')
+    },
+  )
 
   test('is refused at once when another node has taken over', async () => {
     const { subject, flushes } = replication()

@@ -1,4 +1,7 @@
+import path from 'node:path'
 import { expect, test } from 'vitest'
+import type { CellError } from '../../src/errors.ts'
+import { filesBelow } from '../support/temp-directory.ts'
 import { rejectedBy } from '../support/thrown.ts'
 import { openWorkerStore } from '../support/worker-store.ts'
 
@@ -8,4 +11,20 @@ test('a cell that is deleted while it is described is not described', async () =
   const described = rejectedBy(service.describe(id))
   await service.deleteCell(id)
   expect((await described).code).toBe('cell_not_found')
+})
+
+test('a purge of a deleted cell waits for the backup that the archiver is storing, and removes it', async () => {
+  const { store, service } = await openWorkerStore()
+  const { id } = store.createCell()
+  await service.execute(id, { op: 'sql', sql: 'CREATE TABLE t (b)' })
+  await service.execute(id, { op: 'sql', sql: 'INSERT INTO t VALUES (randomblob(1000000))' })
+  const begun = Promise.withResolvers<void>()
+  const backup = service.backup(id, 'snapshot', { onProgress: () => begun.resolve() })
+  const ended = backup.catch((error: CellError) => error.code)
+  await begun.promise
+  store.lifecycle.markDeleted(id)
+  await store.purgeCell(id)
+  await ended
+  const objects = path.join(store.paths.root, '..', 'objects')
+  expect(filesBelow(objects).filter((file) => file.includes(id))).toEqual([])
 })

@@ -1,7 +1,6 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Limits } from '../../base/limits.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
-import type { CellRecord } from '../../catalog/cell-registry.ts'
 import { CellError } from '../../errors.ts'
 import { identityOfCell } from '../archive/cell-identity.ts'
 import type { ManifestHead } from '../archive/manifest.ts'
@@ -12,6 +11,7 @@ import { CellBrancher } from '../restore/cell-brancher.ts'
 import type { RestoredNames } from '../restore/cell-installer.ts'
 import { CellRestorer, type CellRestorerParts } from '../restore/cell-restorer.ts'
 import type { ShipOptions } from '../restore/find-target.ts'
+import { RefusedRestores } from '../restore/refused-restores.ts'
 import { type Flushed, type FlushOptions, holdsAllOf } from '../shipping/flushes.ts'
 import type { Shipper } from '../shipping/shipper.ts'
 import { type ShippingStatus, shippingStatus } from '../shipping/shipping-status.ts'
@@ -24,6 +24,7 @@ import type {
   BackupResult,
   RestoreResult,
 } from '../versions/backup-types.ts'
+import type { RestoredMark } from '../versions/object-keys.ts'
 import type { BackupDestination } from './backup-destination.ts'
 import type { CellPort } from './cell-port.ts'
 import { cellTurn } from './cell-turn.ts'
@@ -33,7 +34,7 @@ import { JobQueue, type JobQueueLimits } from './job-queue.ts'
 import { newShipper, type ShippingParts } from './new-shipper.ts'
 
 /** What all requests say. */
-interface ArchiverRequest {
+export interface ArchiverRequest {
   cellId: string
   /** The account whose turn it takes; empty for the store's owner. */
   account: string
@@ -60,10 +61,6 @@ export interface RestoreRequest extends ArchiverRequest {
 export interface BranchRequest extends ArchiverRequest {
   /** The other cell. */
   source: string
-  /** Its record in the catalog, also of a deleted cell. */
-  record: CellRecord | undefined
-  /** Its database file is on this machine. */
-  isLocal: boolean
   /** Without it and a timestamp, the cell as it is now, as far as that is stored. */
   version: string | undefined
   /** Epoch milliseconds; not together with `version`. */
@@ -94,6 +91,8 @@ export interface ArchiverClient {
   branch(request: BranchRequest, options: JobOptions): Promise<RestoreResult>
   /** Changes no cell and no backup. */
   verify(request: VerifyRequest, options: JobOptions): Promise<VerifyResult>
+  /** Resolves in its turn: every backup and restore of the cell that had begun has ended. */
+  settle(request: ArchiverRequest, options: JobOptions): Promise<void>
   /** Somebody needs the waiting jobs of a cell more than before. */
   raise(cellId: string, need: Need): void
   /** What waits, and what runs. */
@@ -133,6 +132,7 @@ export class Archiver implements ArchiverClient {
   readonly #queue: JobQueue
   readonly #restorer: CellRestorer
   readonly #brancher: CellBrancher
+  readonly #refused: RefusedRestores
   readonly #verifier: VersionVerifier
   readonly #shipper: Shipper | undefined
   readonly #clock: Clock
@@ -156,10 +156,13 @@ export class Archiver implements ArchiverClient {
       threads,
       ship: shipping && ((cellId, options) => this.#ship(cellId, options)),
       isStored: (cellId) => destination.isStored(cellId),
+      recordOf: async (cellId) => (await cells.findCell(cellId)).record,
     }
     this.#restorer = new CellRestorer(restoring)
     this.#brancher = new CellBrancher(restoring)
-    const { spoolDirectory } = destination
+    const makeVersion = (cellId: string) => this.#makeVersion(cellId)
+    const { spoolDirectory, log: lines } = destination
+    this.#refused = new RefusedRestores({ objectStore, makeVersion, clock, log: lines })
     this.#verifier = new VersionVerifier({
       objectStore,
       reader,
@@ -170,10 +173,10 @@ export class Archiver implements ArchiverClient {
       threads,
       spoolDirectory,
     })
-    this.#shipper =
-      shipping && newShipper(shipping, destination, cells, (cellId) => this.#makeVersion(cellId))
+    this.#shipper = shipping && newShipper(shipping, destination, cells, makeVersion)
     destination.lastLogObject = () => this.#shipper?.lastLogObject ?? null
     destination.collectedTo = () => this.#shipper?.state.backedUpTo ?? null
+    destination.settled = settledBy(this)
     this.#shipper?.start()
   }
 
@@ -216,7 +219,8 @@ export class Archiver implements ArchiverClient {
         const install = (manifest: ManifestHead, names: RestoredNames) =>
           this.#cells.install(cellId, { manifest, ...names, existed })
         const checkBuilt = (bytes: number) => this.#cells.checkBuilt(cellId, bytes)
-        const calls = { checkBuilt, dropHistory, noteMark, install }
+        const refused = (marks: readonly RestoredMark[]) => this.#refused.add(cellId, marks)
+        const calls = { checkBuilt, dropHistory, noteMark, install, refused }
         const wanted = { ...start, recovers: onlyIfLost, version, timestamp, accountId }
         return await this.#restorer.run(cellId, { ...wanted, ...calls, onProgress, ...turn })
       } finally {
@@ -233,8 +237,9 @@ export class Archiver implements ArchiverClient {
     return this.#queue.run({ lane: 'restore', cellId, account, need }, caller, async (turn) => {
       onBegin?.()
       permit?.check()
+      const known = await this.#cells.findCell(source)
       const recovers = wanted.version === undefined && wanted.timestamp === undefined
-      return await this.#brancher.run(source, cellId, { ...wanted, recovers, onProgress, ...turn })
+      return await this.#brancher.run(source, cellId, { ...wanted, ...known, recovers, onProgress, ...turn })
     })
   }
 
@@ -248,6 +253,10 @@ export class Archiver implements ArchiverClient {
       onBegin?.()
       return await this.#verifier.run(task, { signal, onProgress })
     })
+  }
+
+  settle({ cellId, account, need }: ArchiverRequest, { signal, onBegin }: JobOptions): Promise<void> {
+    return this.#queue.run({ lane: 'backup', cellId, account, need }, signal, async () => onBegin?.())
   }
 
   #source(cellId: string, signal: AbortSignal): BackupSource & { isBegun: boolean } {
@@ -306,7 +315,8 @@ export class Archiver implements ArchiverClient {
    * cancelled, and leave nothing behind.
    */
   async stop(deadline: AbortSignal): Promise<void> {
-    await Promise.all([this.#queue.stop(deadline), this.#shipper?.stop(deadline)])
+    const refused = this.#refused.stop(deadline)
+    await Promise.all([this.#queue.stop(deadline), this.#shipper?.stop(deadline), refused])
   }
 
   async #makeVersion(cellId: string): Promise<void> {
@@ -315,6 +325,11 @@ export class Archiver implements ArchiverClient {
       {},
     )
   }
+}
+
+/** For a purge: somebody waits for it. */
+export function settledBy(archiver: Pick<ArchiverClient, 'settle'>): BackupDestination['settled'] {
+  return (cellId, options) => archiver.settle({ cellId, account: '', need: 'waiting' }, options)
 }
 
 export function notShipped(): CellError {

@@ -9,7 +9,7 @@ import { isAllStored } from '../changes/is-all-stored.ts'
 import type { BackupProgressTable } from '../changes/progress-table.ts'
 import { BackupRunner } from '../create/backup-runner.ts'
 import { PutProbe } from '../create/put-probe.ts'
-import type { ObjectStore } from '../object-store/object-store.ts'
+import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
 import { RestoreThreads, type SeparateChecks } from '../restore/restore-threads.ts'
 import { RestoresInProgress } from '../restore/restores-in-progress.ts'
 import { backedUpTo } from '../shipping/backed-up-to.ts'
@@ -69,6 +69,8 @@ export class BackupDestination {
   lastLogObject: () => string | null = () => null
   /** What cells with a history committed before it is stored: see `ShippingStatus`. The archiver of this process sets it. */
   collectedTo: () => number | null = () => null
+  /** Every backup and restore of a cell that had begun has ended. The archiver of this process, or its node, sets it. */
+  settled: (cellId: string, options: CallOptions) => Promise<void> = async () => {}
   /** Proves that the prefix is this store's. */
   readonly claim: ObjectStoreClaim
   /** For large databases: restores and backups check them. */

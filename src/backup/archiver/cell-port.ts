@@ -12,12 +12,16 @@ export interface BackupStart extends KnownVersions {
   sizeBytes: number
 }
 
-/** A cell at the start of its restore. */
-export interface RestoreStart {
+/** What the node knows of a cell at a moment. */
+export interface KnownCell {
   /** Its record in the catalog, also of a deleted cell; undefined for an unknown id. */
   record: CellRecord | undefined
   /** Its database file is on this machine. */
   isLocal: boolean
+}
+
+/** A cell at the start of its restore. */
+export interface RestoreStart extends KnownCell {
   /** The newest version that this machine knows, stored or only tried. */
   last: string | null
 }
@@ -79,6 +83,8 @@ export interface CellPort {
   logsShipped(places: ShippedPlace[]): Promise<void>
   /** What is not shipped of a cell takes too much room: it is given up, and the next version begins a new history. */
   dropHistory(cellId: string): Promise<void>
+  /** What the node knows of the cell now. */
+  findCell(cellId: string): Promise<KnownCell>
   /** Whether the catalog says that the cell is deleted. It may not know it. */
   isDeleted(cellId: string): Promise<boolean>
 }

@@ -3,6 +3,7 @@ import type { CellPaths } from '../../base/store-paths.ts'
 import type { ManifestHead } from '../archive/manifest.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
 import type { RestoreResult } from '../versions/backup-types.ts'
+import type { RestoredMark } from '../versions/object-keys.ts'
 import { isUnusable } from '../versions/version-index.ts'
 import { type BuilderParts, type BuildOptions, buildTarget } from './build-target.ts'
 import type { RestoredNames } from './cell-installer.ts'
@@ -35,6 +36,8 @@ export interface CellRestore extends WantedRestore, BuildOptions, MarkedCell {
   dropHistory(): Promise<void>
   /** Switches the cell to the database in `incoming.db`. */
   install(manifest: ManifestHead, names: RestoredNames): Promise<void>
+  /** The cell stays as it was, but its history has ended, and these marks of its restore may be stored. */
+  refused(marks: readonly RestoredMark[]): void
 }
 
 /** Restores cells from their backups. The caller runs no other backup or restore of the same cell meanwhile. */
@@ -57,11 +60,13 @@ export class CellRestorer {
     const paths = this.#parts.paths(cellId)
     const sizeBytes = await buildTarget(this.#parts, cellId, found, paths, restore)
     let marked: NewMark | undefined
+    let isEnded = false
     try {
       signal?.throwIfAborted()
       await restore.checkBuilt(sizeBytes)
       // Also what was committed while the database was built: it stays restorable. What is committed during this PUT does not.
       const isStored = await this.#ship(cellId, restore)
+      isEnded = true
       await this.#endHistory(cellId, restore)
       const replaced = restore.recovers ? target : await this.#replaced(targets)
       const replacedAt = isStored && replaced?.manifest.log !== undefined ? replaced.time : null
@@ -83,9 +88,15 @@ export class CellRestorer {
       // The mark says what did not happen. Its PUT may have failed, and stored it.
       const isUnchanged = !isSwitchBegun(paths)
       discardRestored(paths)
-      if (marked !== undefined && isUnchanged) await removeMarks(objectStore, [marked.mark])
+      if (isEnded && isUnchanged) await this.#takeBack(marked, restore)
       throw error
     }
+  }
+
+  /** The restore is refused: what it has done outside of the cell does not count. */
+  async #takeBack(marked: NewMark | undefined, { isLocal, refused }: CellRestore): Promise<void> {
+    const marks = marked === undefined ? [] : await removeMarks(this.#parts.objectStore, [marked.mark])
+    if (isLocal || marks.length > 0) refused(marks)
   }
 
   /** @throws what the object store does, unless the cell is lost: then there is nothing to ship */

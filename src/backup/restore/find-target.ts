@@ -16,6 +16,8 @@ export interface FinderParts extends TargetParts {
   ship?: ((cellId: string, options: ShipOptions) => Promise<boolean>) | undefined
   /** Whether what is known of the cell on this machine shows that all that it has committed is stored. */
   isStored(cellId: string): boolean
+  /** The cell's record in the catalog, as it is now. */
+  recordOf(cellId: string): Promise<CellRecord | undefined>
 }
 
 export interface ShipOptions extends CallOptions {
@@ -50,15 +52,14 @@ export async function findTarget(
   cellId: string,
   { record, isLocal, accountId, version, timestamp, recovers = false, signal }: WantedRestore,
 ): Promise<FoundTarget> {
-  const { index, ship, isStored } = parts
+  const { index, ship, isStored, recordOf } = parts
   const ownership = new CellOwnership(index, () => record)
   ownership.checkRecord(cellId, accountId)
-  // What a deleted cell had not stored went with its files, and nothing shows how much that was.
-  const goneAt = record === undefined ? Number.POSITIVE_INFINITY : (record.deletedAt ?? undefined)
-  const isGone = goneAt !== undefined
-  const isPending = isLocal && !isGone && (timestamp !== undefined || recovers)
-  const isBehind =
-    isGone || (isPending && !(ship ? await ship(cellId, { signal, accountId }) : isStored(cellId)))
+  const isPending = isLocal && goneSince(record) === undefined && (timestamp !== undefined || recovers)
+  const isPartial = isPending && !(ship ? await ship(cellId, { signal, accountId }) : isStored(cellId))
+  // Of a cell that was deleted meanwhile, nobody had anything left to ship.
+  const goneAt = goneSince(isPending ? await recordOf(cellId) : record)
+  const isBehind = goneAt !== undefined || isPartial
   const contents = await index.contents(cellId, { signal })
   const { versions } = contents
   const listing = listingOf(versions)
@@ -69,6 +70,11 @@ export async function findTarget(
   const damaged = version === undefined ? index.knownDamage(target.manifest, listing) : undefined
   if (damaged !== undefined) throw knownDamage(damaged)
   return { target, targets, listing, contents }
+}
+
+/** What a deleted cell had not stored went with its files, and nothing shows how much that was. */
+function goneSince(record: CellRecord | undefined): number | undefined {
+  return record === undefined ? Number.POSITIVE_INFINITY : (record.deletedAt ?? undefined)
 }
 
 function knownDamage(version: string): CellError {

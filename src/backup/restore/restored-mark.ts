@@ -77,9 +77,16 @@ export async function storeMark(
 /**
  * Removes marks: those of earlier restores once a later one has ended, or the mark of one that has failed. Only the newest counts,
  * so that an earlier one that stays does no harm; the next restore removes it.
+ *
+ * @returns those that could not be removed
  */
-export async function removeMarks(store: ObjectStore, marks: readonly RestoredMark[]): Promise<void> {
-  await Promise.allSettled(marks.map(({ key }) => store.delete(key)))
+export async function removeMarks(
+  store: ObjectStore,
+  marks: readonly RestoredMark[],
+  options: CallOptions = {},
+): Promise<RestoredMark[]> {
+  const removals = await Promise.allSettled(marks.map(({ key }) => store.delete(key, options)))
+  return marks.filter((_, i) => removals[i]?.status === 'rejected')
 }
 
 /** The last name in the order of a cell's versions that a version or a mark has: the next version gets a later one. */

@@ -4,6 +4,7 @@ import { corrupt, inObject } from '../archive/backup-errors.ts'
 import { MANIFEST_MEMBER } from '../archive/manifest.ts'
 import type { Place } from '../changes/history.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
+import { CLOCK_STEP_MAX_MS, epochOfDoubt } from './clock-doubts.ts'
 import { checkPrevious, type LogIndex } from './log-index.ts'
 import { completeTo, type LogManifest, type StoredPiece } from './log-manifest.ts'
 import type { LogRef, LogRefs } from './log-refs.ts'
@@ -48,8 +49,6 @@ export interface CellLog {
 }
 
 const PARALLEL_READS = 16
-/** A clock is not set back by more: what an object says to be complete, later ones may add to if it was. */
-const CLOCK_STEP_MAX_MS = 86_400_000
 
 export interface CollectOptions extends CallOptions {
   /** Epoch milliseconds: what was committed after it is not needed. */
@@ -83,7 +82,8 @@ export async function collectLog(
     (through !== undefined && log.holds(through, ofVersion?.slice(read).at(-1))) ||
     (until !== undefined && log.isPast(until))
   if (isEnough(0)) return log.end(0)
-  let isBelieved: boolean | undefined
+  /** No object of an earlier epoch is believed to be complete. */
+  let believedFrom = 0
   let before: LogRef | undefined
   for (let i = 0; i < refs.length; i += PARALLEL_READS) {
     // What is kept in memory is read without any wait.
@@ -98,9 +98,13 @@ export async function collectLog(
       if (!(manifest instanceof Error)) add(log, ref, manifest, wanted)
       before = ref
       if (isEnough(i + j + 1)) return log.end(i + j + 1)
-      if (horizon === undefined || isBelieved === false || !log.isCompleteAfter(horizon)) continue
-      isBelieved = await wasReached(index, log.completeTo, refs.at(-1))
-      if (isBelieved) return log.end(i + j + 1)
+      const { completeTo } = log
+      if (horizon === undefined || completeTo === undefined) continue
+      if (ref.epoch < believedFrom || !log.isCompleteAfter(horizon)) continue
+      const complete = { ref, completeTo, later: refs.slice(i + j + 1) }
+      const doubt = await epochOfDoubt(complete, horizon, (each) => readable(index, each))
+      if (doubt === undefined) return log.end(i + j + 1)
+      believedFrom = Math.max(doubt, ref.epoch + 1)
     }
   }
   return log.end(refs.length)
@@ -118,12 +122,6 @@ function add(
   }
   const time = completeTo(manifest)
   if (time !== undefined) log.complete(time)
-}
-
-/** The clock may have been far ahead when it said up to when an object is complete. Then the newest object is from before that. */
-async function wasReached(index: LogIndex, time = 0, newest: LogRef | undefined): Promise<boolean> {
-  const manifest = newest && (await readable(index, newest))
-  return manifest !== undefined && 'created_at' in manifest && Date.parse(manifest.created_at) >= time
 }
 
 async function readable(index: LogIndex, ref: LogRef): Promise<LogManifest | CellError> {

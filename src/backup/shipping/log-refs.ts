@@ -78,6 +78,12 @@ export class LogRefs {
     return this.#only(({ gap }) => gap !== undefined)
   }
 
+  /** The first object of each epoch. */
+  get firstOfEpochs(): LogRef[] {
+    const firsts = this.#runs.filter(({ epoch }, i) => epoch !== this.#runs[i - 1]?.epoch)
+    return firsts.map((run) => this.#ref(run, run.from))
+  }
+
   /** Without what was removed for its age. */
   get withoutRemoved(): LogRefs {
     return this.#only(({ gap }) => gap !== 'removed')

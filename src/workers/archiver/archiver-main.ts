@@ -172,6 +172,8 @@ function perform(archiver: Archiver, job: ArchiverJob, options: JobOptions): Pro
       return archiver.branch(job.request, options)
     case 'verify':
       return archiver.verify(job.request, options)
+    case 'settle':
+      return archiver.settle(job.request, options)
   }
 }
 

@@ -1,4 +1,10 @@
-import type { BackupStart, CellPort, RestoredCell, RestoreStart } from '../../backup/archiver/cell-port.ts'
+import type {
+  BackupStart,
+  CellPort,
+  KnownCell,
+  RestoredCell,
+  RestoreStart,
+} from '../../backup/archiver/cell-port.ts'
 import type { BaseCut, BaseStart, IncrementalCut, StoredBackup } from '../../backup/changes/cell-cuts.ts'
 import type { CollectedLook, CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
 import type { CellCall, FromArchiver } from '../protocol/archiver-protocol.ts'
@@ -84,6 +90,10 @@ export class RemoteCells implements CellPort {
 
   dropHistory(cellId: string): Promise<void> {
     return this.#call({ method: 'dropHistory', args: [cellId] })
+  }
+
+  findCell(cellId: string): Promise<KnownCell> {
+    return this.#call({ method: 'findCell', args: [cellId] })
   }
 
   isDeleted(cellId: string): Promise<boolean> {

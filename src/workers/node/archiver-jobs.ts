@@ -13,6 +13,7 @@ const LANE_OF: Readonly<Record<ArchiverJob['job'], Lane>> = {
   branch: 'restore',
   backup: 'backup',
   verify: 'verify',
+  settle: 'backup',
 }
 
 /** A job that has ended so many processes is given up: it may be the cause. */
@@ -157,7 +158,7 @@ export class ArchiverJobs {
   /** What the archiver would have said at the end of the job. The workers may have ended too. */
   async #clearUp({ job, request: { cellId } }: ArchiverJob): Promise<void> {
     const { cells, log } = this.#parts
-    if (job === 'verify' || job === 'branch') return
+    if (job === 'verify' || job === 'branch' || job === 'settle') return
     try {
       if (job === 'restore') return await cells.endRestore(cellId)
       await cells.failed(cellId)

@@ -1,5 +1,6 @@
 import {
   type ArchiverClient,
+  type ArchiverRequest,
   type BackupRequest,
   type BranchRequest,
   type JobOptions,
@@ -128,6 +129,10 @@ export class ArchiverProcess implements ArchiverClient {
 
   verify(request: VerifyRequest, options: JobOptions): Promise<VerifyResult> {
     return this.#run({ job: 'verify', request }, options) as Promise<VerifyResult>
+  }
+
+  async settle(request: ArchiverRequest, options: JobOptions): Promise<void> {
+    await this.#run({ job: 'settle', request }, options)
   }
 
   get load(): ArchiverLoad {

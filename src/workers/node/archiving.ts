@@ -1,4 +1,5 @@
 import fs from 'node:fs/promises'
+import { settledBy } from '../../backup/archiver/archiver.ts'
 import { BackupManager } from '../../backup/backup-manager.ts'
 import { UnshippedSearch } from '../../backup/changes/unshipped-search.ts'
 import { RestorePermits } from '../../backup/restore/restore-permits.ts'
@@ -48,6 +49,11 @@ export function newArchiving(
     log,
   })
   const permits = new RestorePermits()
+  const isLocal = (id: string) => {
+    if (core.files.exists(id)) return true
+    core.cellsFolder.assertHere()
+    return false
+  }
   const archiver = new ArchiverProcess({
     settings: {
       nodePid: process.pid,
@@ -59,7 +65,7 @@ export function newArchiving(
       queue: jobQueueLimits(settings),
       shipping: shippingSettings(settings),
     },
-    cells: new NodeCells({ core, workers, upkeep, search, permits }),
+    cells: new NodeCells({ core, workers, upkeep, search, permits, isLocal }),
     startedAt: core.observed.startedAt,
     clock,
     log,
@@ -71,15 +77,11 @@ export function newArchiving(
     onObjectStoreCall: (ended) => core.observed.objectStoreCalls?.note(ended),
     onEnded: ({ pid }) => void removeSpool(paths.spoolOf(pid), log),
   })
+  destination.settled = settledBy(archiver)
   destination.collectedTo = () => archiver.shipping?.backedUpTo ?? null
   guard.held.listen((epoch) => archiver.held(epoch))
   destination.moved.listen(() => workers.nothingStored())
   const record = (id: string) => core.findCell(id)
-  const isLocal = (id: string) => {
-    if (core.files.exists(id)) return true
-    core.cellsFolder.assertHere()
-    return false
-  }
   const assertRunning = () => archiver.assertRunning()
   const backups = new BackupManager({
     destination,

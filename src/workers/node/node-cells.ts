@@ -1,4 +1,10 @@
-import type { BackupStart, CellPort, RestoredCell, RestoreStart } from '../../backup/archiver/cell-port.ts'
+import type {
+  BackupStart,
+  CellPort,
+  KnownCell,
+  RestoredCell,
+  RestoreStart,
+} from '../../backup/archiver/cell-port.ts'
 import type { BaseCut, BaseStart, IncrementalCut, StoredBackup } from '../../backup/changes/cell-cuts.ts'
 import type { KnownVersions } from '../../backup/changes/cell-cutter.ts'
 import {
@@ -28,6 +34,8 @@ export interface NodeCellsParts {
   upkeep: Upkeep
   search: UnshippedSearch
   permits: RestorePermits
+  /** Whether the cell's database file is on this machine. */
+  isLocal(cellId: string): boolean
 }
 
 /**
@@ -40,14 +48,16 @@ export class NodeCells implements CellPort {
   readonly #upkeep: Upkeep
   readonly #search: UnshippedSearch
   readonly #permits: RestorePermits
+  readonly #isLocal: (cellId: string) => boolean
   readonly #building = new Set<string>()
 
-  constructor({ core, workers, upkeep, search, permits }: NodeCellsParts) {
+  constructor({ core, workers, upkeep, search, permits, isLocal }: NodeCellsParts) {
     this.#core = core
     this.#workers = workers
     this.#upkeep = upkeep
     this.#search = search
     this.#permits = permits
+    this.#isLocal = isLocal
   }
 
   async beginBackup(cellId: string): Promise<BackupStart> {
@@ -120,6 +130,10 @@ export class NodeCells implements CellPort {
     // The worker has changed the local state; the node must read it again.
     this.#core.hints.forget(cellId)
     this.#workers.forget(cellId)
+  }
+
+  async findCell(cellId: string): Promise<KnownCell> {
+    return { record: this.#core.findCell(cellId), isLocal: this.#isLocal(cellId) }
   }
 
   async isDeleted(cellId: string): Promise<boolean> {

@@ -1,4 +1,5 @@
 import type {
+  ArchiverRequest,
   BackupRequest,
   BranchRequest,
   RestoreRequest,
@@ -39,6 +40,7 @@ export type ArchiverJob =
   | { job: 'restore'; request: RestoreRequest }
   | { job: 'branch'; request: BranchRequest }
   | { job: 'verify'; request: VerifyRequest }
+  | { job: 'settle'; request: ArchiverRequest }
 
 /** What the archiver asks of the cells. */
 export type CellCall = {

@@ -1,5 +1,7 @@
+import { setImmediate } from 'node:timers/promises'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { InProcessService } from '../../../src/service/in-process-service.ts'
+import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import { GatedStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
@@ -76,6 +78,75 @@ describe('A deleted cell of which not all was stored', () => {
     expect(notes(store.openCell(id))).toEqual([])
     await place.advanceUntil(store.close())
   })
+})
+
+describe('A cell that is deleted with an unshipped commit', () => {
+  /** The commits are a minute apart; the moment is a second after the last one. */
+  async function source(gated: GatedStore) {
+    const store = await place.create({
+      objectStore: gated,
+      backups: { maxLagMs: 10_000, restoreConcurrency: 1 },
+    })
+    const [cell, other] = [createLedger(store), createLedger(store)]
+    for (const { id } of [cell, other]) await soon(store.backups.snapshot(id))
+    place.clock.advance(60_000)
+    addRow(cell, 'shipped')
+    const shippedAt = place.clock.now()
+    await soon(store.backups.flush())
+    place.clock.advance(60_000)
+    return { store, cell, other, shippedAt }
+  }
+
+  /** Commits what is not shipped before the cell is deleted. @returns a moment after the commit, which has passed */
+  function commitLast(cell: Cell): number {
+    addRow(cell, 'unshipped')
+    const timestamp = place.clock.now() + 1_000
+    place.clock.advance(2_000)
+    return timestamp
+  }
+
+  // Invariant 14: the new cell would silently lack what was acknowledged.
+  test('while a new cell waits for its turn to be made from it, is no source of an older state of that moment', async () => {
+    const gated = new GatedStore(place.folder())
+    const { store, cell, other, shippedAt } = await source(gated)
+    gated.gates = (call, key) => call === 'get' && key.includes(other.id)
+    const restoring = store.backups.restore(other.id)
+    await gated.arrival()
+    const timestamp = commitLast(cell)
+    const making = rejectedBy(store.createCell({ from: { cellId: cell.id, timestamp } }))
+    await expect.poll(() => store.backups.load.restore).toEqual({ waiting: 1, running: 1 })
+    store.deleteCell(cell.id)
+    gated.open()
+    await soon(restoring)
+    const refused = { code: 'backup_not_found', details: { restorableTo: shippedAt } }
+    expect(await soon(making)).toMatchObject(refused)
+    await soon(store.close())
+  })
+
+  test.each(['a new cell', 'a plan'])(
+    'while %s waits for what it has not shipped, is not taken for one that has shipped everything',
+    async (what) => {
+      const gated = new GatedStore(place.folder())
+      const { store, cell, other, shippedAt } = await source(gated)
+      gated.gates = (call, key) => call === 'put' && key.startsWith('log/')
+      addRow(other, 'in the object before')
+      const before = store.backups.flush()
+      await soon(gated.arrival())
+      const timestamp = commitLast(cell)
+      const asked =
+        what === 'a plan'
+          ? store.backups.plan(cell.id, { timestamp })
+          : store.createCell({ from: { cellId: cell.id, timestamp } })
+      const refusal = rejectedBy(asked)
+      for (let i = 0; i < 50; i++) await setImmediate()
+      store.deleteCell(cell.id)
+      gated.open()
+      await soon(before)
+      const refused = { code: 'backup_not_found', details: { restorableTo: shippedAt } }
+      expect(await soon(refusal)).toMatchObject(refused)
+      await soon(store.close())
+    },
+  )
 })
 
 describe('A deletion through a service', () => {

@@ -49,6 +49,37 @@ describe('A clock that was days ahead, and is corrected,', () => {
   )
 })
 
+// Invariant 1: what was acknowledged and shipped is not silently missing in a restore.
+test.each(['before the new cell is made', 'never'])(
+  'A process whose clock was days ahead hides no later commit of another cell, if that time comes %s',
+  async (when) => {
+    let store = await place.create(SHIPPED)
+    const [quiet, ahead] = [createLedger(store).id, createLedger(store).id]
+    for (const id of [quiet, ahead]) await soon(store.backups.snapshot(id))
+    await soon(store.close())
+    const AHEAD_MS = 72 * HOUR_MS
+    // No step of the clock that a process could see.
+    place.clock.step(AHEAD_MS)
+    store = await place.open(SHIPPED)
+    addRow(store.openCell(ahead), 'in the future')
+    await soon(store.backups.flush())
+    await soon(store.close())
+    place.clock.step(-AHEAD_MS)
+    store = await place.open(SHIPPED)
+    place.clock.advance(24 * HOUR_MS)
+    addRow(store.openCell(quiet), 'first')
+    await soon(store.backups.flush())
+    place.clock.advance(12 * HOUR_MS)
+    const timestamp = place.clock.now()
+    place.clock.advance(when === 'never' ? 12 * HOUR_MS : 42 * HOUR_MS)
+    addRow(store.openCell(ahead), 'more')
+    await soon(store.backups.flush())
+    const copy = await soon(store.createCell({ from: { cellId: quiet, timestamp } }))
+    expect(notes(copy)).toEqual(['first'])
+    await soon(store.close())
+  },
+)
+
 describe('A clock that is set back', () => {
   test('hides no commit of a cell that was quiet until then', async () => {
     const store = await place.create(SHIPPED)

@@ -120,6 +120,7 @@ function confirm({ cellId }: WalCell): Waits {
     backUp: async () => {},
     storeCatalog: async () => {},
     isUnproven: () => false,
+    exists: () => true,
     clock,
     waitMs: 10_000,
   })

@@ -155,6 +155,24 @@ describe('What a quiet cell committed up to a time', () => {
     expect(completeTo).toBe(clock.now())
   })
 
+  test('is found once the time has come at which an earlier epoch took itself for complete', async () => {
+    const ahead = 3 * DAY_MS
+    clock.step(ahead)
+    await put(1, 1, unshipped(other), clock.now())
+    clock.step(-ahead)
+    const log = unshipped(cell)
+    await put(2, 1, log, clock.now())
+    const time = until()
+    clock.advance(2 * ahead)
+    await put(2, 2, unshipped(other), clock.now())
+    await put(3, 1, unshipped(other), clock.now())
+    await put(3, 2, unshipped(other), clock.now())
+    const { wals, objects } = await collectUpTo(time)
+    expect(wals.map(({ frames }) => frames)).toEqual([log.pieces[0]?.to])
+    // The first one that a right clock has completed is believed.
+    expect(objects).toBe(3)
+  })
+
   test("is not said to be complete by the times of another cell's commits", () => {
     const to = clock.now() + 3 * DAY_MS
     const created_at = new Date(clock.now()).toISOString()

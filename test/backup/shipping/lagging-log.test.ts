@@ -51,8 +51,8 @@ async function restart(): Promise<void> {
 /** What a node finds, of which this is the view of the log: the time of a cell's state; or why it refuses. */
 async function found(log: LogIndex, cellId: string, timestamp?: number): Promise<number | CellError> {
   const { index } = store.core.destination as BackupDestination
-  const parts = { index, log, isStored: () => true }
   const record = store.findCell(cellId)
+  const parts = { index, log, isStored: () => true, recordOf: async () => record }
   const wanted = { record, isLocal: false, timestamp, recovers: timestamp === undefined }
   try {
     return (await findTarget(parts, cellId, wanted)).target.time

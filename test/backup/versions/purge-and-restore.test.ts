@@ -1,6 +1,9 @@
+import { setImmediate } from 'node:timers/promises'
 import { beforeEach, describe, expect, test } from 'vitest'
+import type { CellError } from '../../../src/errors.ts'
 import { GatedStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
+import { filesBelow } from '../../support/temp-directory.ts'
 import { rejectedBy } from '../../support/thrown.ts'
 
 let place: ScratchPlace
@@ -43,4 +46,29 @@ describe('A deleted cell', () => {
     expect(await purge).toMatchObject({ id, objects: 1 })
     expect((await rejectedBy(store.backups.restore(id))).code).toBe('backup_not_found')
   })
+
+  // Decision 13: a purge removes everything, and nothing brings the cell back.
+  test.each(['has begun to store it', 'waits for its turn'])(
+    'leaves nothing of a backup that %s when it is purged',
+    async (when) => {
+      const gated = new GatedStore(place.folder())
+      const store = await place.create({ objectStore: gated, backups: { concurrency: 1 } })
+      const cell = createLedger(store)
+      addRow(cell, 'one')
+      const others = Array.from({ length: 4 }, () => createLedger(store).id)
+      const first = when === 'waits for its turn' ? others : []
+      gated.gates = (call, key) => call === 'put' && key.startsWith('snapshots/')
+      const running = first.map((id) => store.backups.snapshot(id))
+      await expect.poll(() => gated.waiting).toBe(first.length)
+      const backup = store.backups.snapshot(cell.id).catch((error: CellError) => error.code)
+      if (first.length === 0) await gated.arrival()
+      store.deleteCell(cell.id)
+      const purge = store.purgeCell(cell.id)
+      for (let turn = 0; turn < 100; turn++) await setImmediate()
+      gated.open()
+      await Promise.all([purge, backup, ...running])
+      expect(filesBelow(place.objects).filter((file) => file.includes(cell.id))).toEqual([])
+      expect((await rejectedBy(store.backups.restore(cell.id))).code).toBe('backup_not_found')
+    },
+  )
 })
