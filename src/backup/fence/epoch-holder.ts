@@ -2,14 +2,15 @@ import { randomUUID } from 'node:crypto'
 import type { Clock, Timer } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { unlessAborted } from '../../base/unless-aborted.ts'
-import type { RememberedObjectStore } from '../../catalog/remembered-object-store.ts'
+import type { RememberedObjectStore, RememberedStart } from '../../catalog/remembered-object-store.ts'
 import { CellError, isCellError } from '../../errors.ts'
 import { bufferBody, type CallOptions, type ObjectStore } from '../object-store/object-store.ts'
-import { fenceKey, holderKey } from '../versions/object-keys.ts'
-import type { EpochGuard } from './epoch-guard.ts'
-import { type FenceTail, readTail } from './fence-tail.ts'
+import { fenceKey } from '../versions/object-keys.ts'
+import { type EpochGuard, takenOver } from './epoch-guard.ts'
+import { type FenceTail, readTail, recordKey } from './fence-tail.ts'
 import { describeHolder, encodeRecord } from './holder-record.ts'
 import { type HolderPlace, holderState, runningInstances } from './holder-state.ts'
+import { type DirectoryFacts, type Standing, standingOf } from './standing.ts'
 import { takeTicket } from './take-ticket.ts'
 
 export const DEFAULT_LEASE_MS = 90_000
@@ -21,8 +22,6 @@ const WRITE_AFTER = 2 / 3
 const JITTER = 1 / 6
 const RETRY_AFTER = 1 / 18
 const ATTEMPTS_MAX = 10
-/** A directory remembers so many starts whose fence may still come: a put that is under way for longer has failed. */
-const IN_DOUBT_MAX = 16
 const CLOSE_MS_MAX = 5_000
 const NOT_WRITTEN =
   'could not write the record that says that this node uses the object store; trying again, and after its lease another machine may use it'
@@ -59,9 +58,14 @@ export class EpochHolder {
   readonly #parts: EpochHolderParts
   readonly #instance = randomUUID()
   readonly #abort = new AbortController()
+  /** Of the newest record that was written, or that was tried. */
   #sequence = 0
+  /** Of the newest record that is stored. */
+  #stored = 0
   /** The last record could not be written. */
   #isLate = false
+  /** Called when what this node has stored is gone. What it does is on disk when it returns. */
+  setBack: () => void = () => {}
   /** Records that the next one replaces. */
   #obsolete: string[] = []
   /** The record that this waits for to change, and since when, by the monotonic clock. */
@@ -78,7 +82,7 @@ export class EpochHolder {
    * Takes the next epoch, unless another node may hold the newest one.
    *
    * @param hasHistory the directory's state goes on with what the prefix holds
-   * @param willTake called when nothing is in the way, with whether the prefix has history that the directory did not write; may throw
+   * @param willTake called when nothing is in the way; may throw. What it does is on disk when it returns
    * @returns undefined once it is taken; how long to wait before the next try
    * @throws `object_store_in_use`; `store_outdated` if the prefix has history that the directory did not write;
    * what the object store throws
@@ -86,31 +90,30 @@ export class EpochHolder {
   async tryTake(
     hasHistory: boolean,
     options: CallOptions = {},
-    willTake: (othersWrote: boolean) => void = () => {},
+    willTake: (standing: Standing) => void = () => {},
   ): Promise<HolderWait | undefined> {
     const { store, remembered, guard } = this.#parts
     for (let attempt = 1; ; attempt++) {
-      const known = this.#position?.epoch ?? 0
-      const tail = await readTail(store, known, options)
-      const wait = tail && this.#judge(tail, hasHistory)
+      const tail = await readTail(store, this.#starts, options)
+      const standing = standingOf(tail, this.#facts)
+      const wait = tail && this.#judge(tail, standing, hasHistory)
       if (wait !== undefined) return wait
-      willTake(tail !== undefined && !this.#wrote(tail))
-      // The next number, also if a fence of this directory could not be stored: writers look for the next one alone.
-      const epoch = (tail?.epoch ?? known) + 1
+      willTake(standing)
+      const epoch = this.#nextEpoch(tail, standing)
       // On disk before it is in the object store: so the object store never has more than a directory knows of itself.
-      const inDoubt = this.#inDoubt(epoch)
-      await remembered.write(store.url, { epoch, sequence: 0, instance: this.#instance, inDoubt })
+      const start = { epoch, sequence: 0, instance: this.#instance }
+      await remembered.write(store.url, ...this.#seenIn(tail), start)
       // Before anybody can see the fence: in this process, it shows that the node lives.
       runningInstances.add(this.#instance)
       let excludesOthers: boolean
       try {
-        excludesOthers = await this.#create(epoch, options)
+        excludesOthers = await this.#createUpTo(epoch, tail?.epoch, options)
       } catch (error) {
         runningInstances.delete(this.#instance)
         if (!isCellError(error, 'object_exists') || attempt === ATTEMPTS_MAX) throw error
         continue
       }
-      if (tail !== undefined && tail.sequence > 0) this.#obsolete.push(holderKey(tail.epoch, tail.sequence))
+      if (tail !== undefined && tail.sequence > 0) this.#obsolete.push(recordKey(tail))
       guard.hold(epoch, excludesOthers)
       this.#writeLater(this.#intervalMs())
       return undefined
@@ -119,15 +122,14 @@ export class EpochHolder {
 
   /** Whether the prefix has history that the directory did not write. */
   async isOutdated(options: CallOptions = {}): Promise<boolean> {
-    const tail = await readTail(this.#parts.store, this.#position?.epoch ?? 0, options)
-    return tail !== undefined && !this.#wrote(tail)
+    const tail = await readTail(this.#parts.store, this.#starts, options)
+    return standingOf(tail, this.#facts) === 'outdated'
   }
 
   /** Whether the newest record of the prefix is the directory's own, under whichever URL the prefix was known. */
   async isKnown(options: CallOptions = {}): Promise<boolean> {
-    const { store, remembered } = this.#parts
-    const tail = await readTail(store, 0, options)
-    return tail?.record !== undefined && remembered.wrote(tail.record.instance, tail.sequence)
+    const tail = await readTail(this.#parts.store, [], options)
+    return tail?.record !== undefined && standingOf(tail, { ...this.#facts, starts: [] }) !== 'outdated'
   }
 
   /** Says that the node was stopped properly: the next one need not wait. Writes nothing after it. */
@@ -151,37 +153,43 @@ export class EpochHolder {
     }
   }
 
-  get #position() {
+  get #starts(): readonly RememberedStart[] {
     const { remembered, store } = this.#parts
-    return remembered.position(store.url)
+    return remembered.starts(store.url)
   }
 
-  /** Earlier starts of this directory whose fence of the epoch nobody has seen. It may be under way. */
-  #inDoubt(epoch: number): string[] | undefined {
-    const position = this.#position
-    if (position?.epoch !== epoch) return undefined
-    const starts = new Set([...(position.inDoubt ?? []), position.instance])
-    starts.delete(this.#instance)
-    return [...starts].slice(-IN_DOUBT_MAX)
+  get #facts(): DirectoryFacts {
+    const { remembered, here, takesOver } = this.#parts
+    return { allStarts: remembered.allStarts, starts: this.#starts, here, takesOver }
+  }
+
+  /**
+   * The next number, also if a fence of this directory could not be stored: writers look for the next one alone. In an object
+   * store that was set back, it is the one after all that this directory has had there.
+   */
+  #nextEpoch(tail: FenceTail | undefined, standing: Standing): number {
+    const stored = this.#starts.filter((each) => each.stored !== undefined).map(({ epoch }) => epoch)
+    return Math.max(tail?.epoch ?? 0, ...(standing === 'set back' ? stored : [])) + 1
+  }
+
+  /** The directory's start whose record is the tail: that much is stored. */
+  #seenIn(tail: FenceTail | undefined): RememberedStart[] {
+    if (tail === undefined) return []
+    const start = this.#starts.find((each) => each.instance === tail.record?.instance)
+    return start?.epoch === tail.epoch
+      ? [{ ...start, stored: Math.max(start.stored ?? 0, tail.sequence) }]
+      : []
   }
 
   /** @returns undefined if nothing is in the way */
-  #judge(tail: FenceTail, hasHistory: boolean): HolderWait | undefined {
+  #judge(tail: FenceTail, standing: Standing, hasHistory: boolean): HolderWait | undefined {
     const { store, here, clock, takesOver } = this.#parts
     if (takesOver) return undefined
     const { record } = tail
     const state = holderState(record, here, clock.now())
     if (state === 'alive') throw inUse(store.url, tail)
-    if (hasHistory && !this.#wrote(tail)) throw outdated(store.url, tail)
+    if (hasHistory && standing === 'outdated') throw outdated(store.url, tail)
     return state === 'unknown' ? this.#watch(tail) : undefined
-  }
-
-  /** Whether the newest record is this directory's own, or older than what the directory wrote. */
-  #wrote({ epoch, sequence, record }: FenceTail): boolean {
-    const position = this.#position
-    if (position !== undefined && epoch < position.epoch) return true
-    if (record !== undefined) return this.#parts.remembered.wrote(record.instance, sequence)
-    return position?.epoch === epoch && sequence <= position.sequence
   }
 
   /** Clocks differ, so the age of a record says nothing. One that stays as it is for a whole lease does. */
@@ -197,6 +205,15 @@ export class EpochHolder {
     const leaseMs = Math.min(record?.lease_ms ?? ownLeaseMs, LEASE_MS_MAX)
     const leftMs = this.#watched.since + leaseMs - clock.monotonic()
     return leftMs > 0 ? { holder: describeHolder(record), leftMs } : undefined
+  }
+
+  /**
+   * Makes the fence of an epoch, and those between the newest one and it, which are missing in an object store that was set
+   * back: the node of any of them finds the next one.
+   */
+  async #createUpTo(epoch: number, newest = epoch - 1, options: CallOptions = {}): Promise<boolean> {
+    for (let missing = newest + 1; missing < epoch; missing++) await this.#create(missing, options)
+    return await this.#create(epoch, options)
   }
 
   /** @returns whether no other start can have made the same fence @throws `object_exists` if another start was faster */
@@ -249,6 +266,7 @@ export class EpochHolder {
     const { signal } = this.#abort
     try {
       await guard.check({ signal })
+      await this.#assertStored({ signal })
       await this.#writeRecord(false, { signal })
       this.#isLate = false
       this.#writeLater(this.#intervalMs())
@@ -260,15 +278,39 @@ export class EpochHolder {
     }
   }
 
+  /**
+   * The newest record is always there, unless somebody emptied the object store, or set it back to an older copy. Then this
+   * node goes on in its epoch, unless another one has used the prefix since.
+   */
+  async #assertStored(options: CallOptions): Promise<void> {
+    const { store, guard } = this.#parts
+    const epoch = guard.epoch as number
+    const key = recordKey({ epoch, sequence: this.#stored })
+    if ((await store.head(key, options)) !== undefined) return
+    const tail = await readTail(store, this.#starts, options)
+    if (standingOf(tail, this.#facts) === 'outdated') {
+      guard.lose(
+        takenOver(
+          `${store.url} was set back to an older copy, and ${describeHolder(tail?.record)} has used it since. This node serves no longer; what it has is in its directory.`,
+        ),
+      )
+    }
+    guard.assertNotLost()
+    this.setBack()
+    if (tail?.epoch !== epoch) await this.#createUpTo(epoch, tail?.epoch, options)
+  }
+
   /** A new object for each: nothing is ever overwritten. */
   async #writeRecord(closed: boolean, options: CallOptions): Promise<void> {
     const { store, guard, remembered } = this.#parts
     const { epoch } = guard
     if (epoch === undefined) return
     const sequence = ++this.#sequence
-    const key = holderKey(epoch, sequence)
-    await remembered.write(store.url, { epoch, sequence, instance: this.#instance })
+    const key = recordKey({ epoch, sequence })
+    const start = { epoch, sequence, instance: this.#instance, stored: this.#stored }
+    await remembered.write(store.url, start)
     await store.put(key, bufferBody(this.#record(epoch, sequence, closed)), options)
+    this.#stored = sequence
     const obsolete = this.#obsolete
     this.#obsolete = [key]
     // What stays costs nothing but its place: only the newest record is read.

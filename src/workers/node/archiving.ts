@@ -74,6 +74,7 @@ export function newArchiving(
   destination.collectedTo = () => archiver.shipping?.backedUpTo ?? null
   guard.held.listen((epoch) => archiver.held(epoch))
   destination.moved.listen(() => workers.nothingStored())
+  destination.historiesEnded.listen(() => workers.historiesEnded())
   const record = (id: string) => core.findCell(id)
   const isLocal = (id: string) => {
     if (core.files.exists(id)) return true

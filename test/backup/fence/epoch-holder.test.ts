@@ -267,7 +267,7 @@ describe('A take-over', () => {
 })
 
 describe('The record of a node', () => {
-  test('is written at most once a minute, and costs a look, a PUT and a DELETE', async () => {
+  test('is written at most once a minute, and costs two looks, a PUT and a DELETE', async () => {
     const node = new FenceNode(store)
     await node.take()
     await nextRecord(node)
@@ -275,9 +275,10 @@ describe('The record of a node', () => {
     node.clock.advance(59_999)
     expect(store.fenceCalls).toEqual([])
     node.clock.advance(1)
-    await turnsUntil(() => store.fenceCalls.length === 3, 'the record is written')
+    await turnsUntil(() => store.fenceCalls.length === 4, 'the record is written')
     expect(store.fenceCalls.map(({ call, key }) => `${call} ${key}`)).toEqual([
       'head fence/0000000002',
+      'head holder/0000000001-0000000001',
       'put holder/0000000001-0000000002',
       'delete holder/0000000001-0000000001',
     ])

@@ -154,6 +154,8 @@ export class ScriptedWorker implements WorkerHandle {
 
   nothingStored(): void {}
 
+  historiesEnded(): void {}
+
   forget(): void {}
 
   residentBytes(): number {
