@@ -42,8 +42,7 @@ function isOwn({ epoch, sequence, record }: FenceTail, { allStarts, starts }: Di
 function lacksStored(tail: FenceTail | undefined, starts: readonly RememberedStart[]): boolean {
   const { epoch, sequence } = tail ?? { epoch: 0, sequence: 0 }
   return starts.some(
-    ({ epoch: own, stored }) =>
-      stored !== undefined && (own > epoch || (own === epoch && stored > sequence)),
+    ({ epoch: own, stored }) => stored !== undefined && (own > epoch || (own === epoch && stored > sequence)),
   )
 }
 

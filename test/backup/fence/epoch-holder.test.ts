@@ -211,6 +211,38 @@ describe('A directory', () => {
     },
   )
 
+  test('is not outdated after more starts than it remembers, whose fences could not be stored', async () => {
+    const directory = tempDirectory('cellstore-fence')
+    const first = new FenceNode(store, { directory })
+    await first.take()
+    await first.stop()
+    const put = store.put.bind(store)
+    store.put = async () => {
+      throw new Error('refused (injected)')
+    }
+    for (let i = 0; i < 20; i++)
+      await expect(new FenceNode(store, { directory }).take(true)).rejects.toThrow('refused')
+    store.put = put
+    const node = new FenceNode(store, { directory })
+    expect(await node.take(true)).toBeUndefined()
+    expect(node.guard.epoch).toBe(2)
+    await node.stop()
+  })
+
+  test('is not outdated if an earlier version wrote what it remembers', async () => {
+    const directory = tempDirectory('cellstore-fence')
+    const file = path.join(directory, 'object-store.json')
+    const first = new FenceNode(store, { directory })
+    await first.take()
+    await first.stop()
+    const { url, starts } = JSON.parse(fs.readFileSync(file, 'utf8'))
+    const [{ stored: _, ...position }] = starts[url]
+    fs.writeFileSync(file, JSON.stringify({ url, positions: { [url]: position } }))
+    const node = new FenceNode(store, { directory })
+    expect(await node.take(true)).toBeUndefined()
+    await node.stop()
+  })
+
   test('still knows a prefix that has got another URL', async () => {
     const directory = tempDirectory('cellstore-fence')
     const first = new FenceNode(store, { directory })

@@ -6,6 +6,7 @@ import { takenOver } from '../../../src/backup/fence/epoch-guard.ts'
 import { openSealed, sealJson } from '../../../src/backup/versions/sealed-json.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
+import { FailingStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { filesBelow } from '../../support/temp-directory.ts'
 
@@ -48,7 +49,12 @@ function reboot(): void {
   const records = filesBelow(place.objects).filter((file) => /^(fence|holder)\//.test(file))
   const file = path.join(place.objects, records.sort(byEpoch).at(-1) as string)
   const record = openSealed(fs.readFileSync(file, 'utf8')) as object
-  const { checksum: _, ...content } = { checksum: undefined, ...record, boot_id: 'the boot before', lease_ms: 100 }
+  const { checksum: _, ...content } = {
+    checksum: undefined,
+    ...record,
+    boot_id: 'the boot before',
+    lease_ms: 100,
+  }
   fs.chmodSync(file, 0o600)
   fs.writeFileSync(file, sealJson(content))
 }
@@ -132,6 +138,34 @@ describe('A directory that goes on where another timeline has written', () => {
         await expectEverywhere(['before', 'before that', ...after])
       },
     )
+  })
+
+  test('begins new histories also where the object store answers after the cells were opened (invariant 14)', async () => {
+    const failing = new FailingStore(place.folder())
+    store = await place.create(options)
+    ids = [createLedger(store).id]
+    await commit('before')
+    takeImage()
+    for (const note of ['lost', 'lost too']) {
+      await commit(note)
+      await soon(store.backups.incremental(ids[0] as string))
+    }
+    await kill()
+    await putImageBack()
+    place.directory.mayHaveLogs = true
+    reboot()
+    failing.failFromHere(1)
+    failing.forGood = true
+    store = await place.open({ ...options, objectStore: failing })
+    expect(notes(cells()[0] as Cell)).toEqual(['before'])
+    failing.failAt = 0
+    const after = ['after', 'after that', 'at last']
+    for (const note of after) {
+      place.clock.advance(MINUTE_MS)
+      addRow(cells()[0] as Cell, note)
+      await place.advanceUntil((cells()[0] as Cell).replicated(), 1_000)
+    }
+    await expectEverywhere(['before', ...after])
   })
 })
 
