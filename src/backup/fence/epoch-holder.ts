@@ -1,15 +1,14 @@
 import { randomUUID } from 'node:crypto'
-import type { Clock, Timer } from '../../base/clock.ts'
-import type { Log } from '../../base/log.ts'
 import { unlessAborted } from '../../base/unless-aborted.ts'
-import type { RememberedObjectStore, RememberedStart } from '../../catalog/remembered-object-store.ts'
+import type { RememberedStart } from '../../catalog/remembered-object-store.ts'
 import { CellError, isCellError } from '../../errors.ts'
-import { bufferBody, type CallOptions, type ObjectStore } from '../object-store/object-store.ts'
+import { bufferBody, type CallOptions } from '../object-store/object-store.ts'
 import { fenceKey } from '../versions/object-keys.ts'
-import { type EpochGuard, takenOver } from './epoch-guard.ts'
+import { takenOver } from './epoch-guard.ts'
 import { type FenceTail, readTail, recordKey } from './fence-tail.ts'
-import { describeHolder, encodeRecord } from './holder-record.ts'
-import { type HolderPlace, holderState, runningInstances } from './holder-state.ts'
+import { describeHolder } from './holder-record.ts'
+import { HolderRecords, type HolderRecordsParts } from './holder-records.ts'
+import { holderState, runningInstances } from './holder-state.ts'
 import { type DirectoryFacts, type Standing, standingOf } from './standing.ts'
 import { takeTicket } from './take-ticket.ts'
 
@@ -17,29 +16,13 @@ export const DEFAULT_LEASE_MS = 90_000
 /** Nobody waits longer, whatever a record says. */
 export const LEASE_MS_MAX = 3_600_000
 
-/** A record is written after this share of the lease, and up to a sixth of that later: of 90 s, after 60 to 70 s. */
-const WRITE_AFTER = 2 / 3
-const JITTER = 1 / 6
-const RETRY_AFTER = 1 / 18
 const ATTEMPTS_MAX = 10
-const CLOSE_MS_MAX = 5_000
-const NOT_WRITTEN =
-  'could not write the record that says that this node uses the object store; trying again, and after its lease another machine may use it'
 
-export interface EpochHolderParts {
-  /** As it is, without a guard. */
-  store: ObjectStore
-  guard: EpochGuard
-  remembered: RememberedObjectStore
-  here: HolderPlace
-  leaseMs: number
+export interface EpochHolderParts extends HolderRecordsParts {
   /** Takes the next epoch whoever has the newest, and whatever was written there. */
   takesOver: boolean
   /** Refuses an object store on whose conditional writes nobody can rely. */
   needsConditionalWrites?: boolean | undefined
-  clock: Clock
-  random: () => number
-  log: Log
 }
 
 /** Nobody knows from here whether the node of the newest epoch still runs: its record tells, within its lease. */
@@ -57,24 +40,17 @@ export interface HolderWait {
 export class EpochHolder {
   readonly #parts: EpochHolderParts
   readonly #instance = randomUUID()
-  readonly #abort = new AbortController()
-  /** Of the newest record that was written, or that was tried. */
-  #sequence = 0
-  /** Of the newest record that is stored. */
-  #stored = 0
-  /** The last record could not be written. */
-  #isLate = false
+  readonly #records: HolderRecords
   /** Called when what this node has stored is gone. What it does is on disk when it returns. */
   setBack: () => void = () => {}
-  /** Records that the next one replaces. */
-  #obsolete: string[] = []
+  /** It was called, and its fences are not all stored. */
+  #isSetBack = false
   /** The record that this waits for to change, and since when, by the monotonic clock. */
   #watched: { name: string; since: number } | undefined
-  #timer: Timer | undefined
-  #writing: Promise<void> | undefined
 
   constructor(parts: EpochHolderParts) {
     this.#parts = parts
+    this.#records = new HolderRecords(parts, this.#instance, (options) => this.#goOnSetBack(options))
     parts.guard.lost.listen(() => this.#leave())
   }
 
@@ -113,9 +89,8 @@ export class EpochHolder {
         if (!isCellError(error, 'object_exists') || attempt === ATTEMPTS_MAX) throw error
         continue
       }
-      if (tail !== undefined && tail.sequence > 0) this.#obsolete.push(recordKey(tail))
       guard.hold(epoch, excludesOthers)
-      this.#writeLater(this.#intervalMs())
+      this.#records.start(tail !== undefined && tail.sequence > 0 ? [recordKey(tail)] : [])
       return undefined
     }
   }
@@ -134,23 +109,11 @@ export class EpochHolder {
 
   /** Says that the node was stopped properly: the next one need not wait. Writes nothing after it. */
   async close(deadline: AbortSignal): Promise<void> {
-    const { guard, clock, log } = this.#parts
+    const { guard } = this.#parts
     const wasHeld = guard.epoch !== undefined && guard.failure === undefined
     this.#leave()
-    await this.#writing
-    if (!wasHeld) return
-    const abort = new AbortController()
-    const timer = clock.setTimer(() => abort.abort(), CLOSE_MS_MAX)
-    const signal = deadline.aborted ? abort.signal : AbortSignal.any([deadline, abort.signal])
-    try {
-      await guard.confirm({ signal })
-      await this.#writeRecord(true, { signal })
-    } catch (err) {
-      const { leaseMs } = this.#parts
-      log.warn({ err, leaseMs }, 'could not say that this node stops; another machine waits for its lease')
-    } finally {
-      timer.cancel()
-    }
+    await this.#records.settled()
+    if (wasHeld) await this.#records.writeLast(deadline)
   }
 
   get #starts(): readonly RememberedStart[] {
@@ -219,7 +182,7 @@ export class EpochHolder {
   /** @returns whether no other start can have made the same fence @throws `object_exists` if another start was faster */
   async #create(epoch: number, options: CallOptions): Promise<boolean> {
     const { store, clock, random, log, needsConditionalWrites } = this.#parts
-    const body = bufferBody(this.#record(epoch, 0, false))
+    const body = bufferBody(this.#records.encode(epoch, 0))
     const excludesOthers = (await store.createsOnlyOnce?.(options)) ?? true
     if (!excludesOthers) {
       if (needsConditionalWrites) throw remoteRefused('invalid_setting', store.url)
@@ -234,92 +197,30 @@ export class EpochHolder {
     return excludesOthers
   }
 
-  #record(epoch: number, sequence: number, closed: boolean): Buffer {
-    const { here, clock, leaseMs } = this.#parts
-    const written_at = new Date(clock.now()).toISOString()
-    return encodeRecord({
-      epoch,
-      sequence,
-      instance: this.#instance,
-      ...here,
-      written_at,
-      lease_ms: leaseMs,
-      closed,
-    })
-  }
-
-  #intervalMs(): number {
-    const { leaseMs, random } = this.#parts
-    return leaseMs * WRITE_AFTER * (1 + random() * JITTER)
-  }
-
-  #writeLater(delayMs: number): void {
-    const { clock } = this.#parts
-    if (this.#abort.signal.aborted) return
-    this.#timer = clock.setTimer(() => {
-      this.#writing = this.#keepAlive()
-    }, delayMs)
-  }
-
-  async #keepAlive(): Promise<void> {
-    const { guard, leaseMs, log } = this.#parts
-    const { signal } = this.#abort
-    try {
-      await guard.check({ signal })
-      await this.#assertStored({ signal })
-      await this.#writeRecord(false, { signal })
-      this.#isLate = false
-      this.#writeLater(this.#intervalMs())
-    } catch (err) {
-      if (signal.aborted) return
-      if (!this.#isLate) log.warn({ err }, NOT_WRITTEN)
-      this.#isLate = true
-      this.#writeLater(leaseMs * RETRY_AFTER)
-    }
-  }
-
   /**
-   * The newest record is always there, unless somebody emptied the object store, or set it back to an older copy. Then this
-   * node goes on in its epoch, unless another one has used the prefix since.
+   * What this node has stored is gone: somebody emptied the object store, or set it back to an older copy. The node goes on in
+   * its epoch, with all fences up to it, unless another one has used the prefix since.
    */
-  async #assertStored(options: CallOptions): Promise<void> {
+  async #goOnSetBack(options: CallOptions): Promise<void> {
     const { store, guard } = this.#parts
-    const epoch = guard.epoch as number
-    const key = recordKey({ epoch, sequence: this.#stored })
-    if ((await store.head(key, options)) !== undefined) return
     const tail = await readTail(store, this.#starts, options)
     if (standingOf(tail, this.#facts) === 'outdated') {
       guard.lose(
         takenOver(
-          `${store.url} was set back to an older copy, and ${describeHolder(tail?.record)} has used it since. This node serves no longer; what it has is in its directory.`,
+          `${store.url} was set back to an older copy, and ${describeHolder(tail?.record)} has used it since. This node serves no longer, and what it has is in its directory.`,
         ),
       )
     }
     guard.assertNotLost()
-    this.setBack()
+    if (!this.#isSetBack) this.setBack()
+    this.#isSetBack = true
+    const epoch = guard.epoch as number
     if (tail?.epoch !== epoch) await this.#createUpTo(epoch, tail?.epoch, options)
-  }
-
-  /** A new object for each: nothing is ever overwritten. */
-  async #writeRecord(closed: boolean, options: CallOptions): Promise<void> {
-    const { store, guard, remembered } = this.#parts
-    const { epoch } = guard
-    if (epoch === undefined) return
-    const sequence = ++this.#sequence
-    const key = recordKey({ epoch, sequence })
-    const start = { epoch, sequence, instance: this.#instance, stored: this.#stored }
-    await remembered.write(store.url, start)
-    await store.put(key, bufferBody(this.#record(epoch, sequence, closed)), options)
-    this.#stored = sequence
-    const obsolete = this.#obsolete
-    this.#obsolete = [key]
-    // What stays costs nothing but its place: only the newest record is read.
-    await Promise.allSettled(obsolete.map((each) => store.delete(each, options)))
+    this.#isSetBack = false
   }
 
   #leave(): void {
-    this.#abort.abort()
-    this.#timer?.cancel()
+    this.#records.stop()
     runningInstances.delete(this.#instance)
   }
 }

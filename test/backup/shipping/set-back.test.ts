@@ -64,6 +64,7 @@ async function restart(): Promise<void> {
 const yesterday = () => path.join(place.root, 'yesterday')
 
 function keepObjects(): void {
+  fs.rmSync(yesterday(), { recursive: true, force: true })
   fs.cpSync(place.objects, yesterday(), { recursive: true })
 }
 
@@ -174,6 +175,19 @@ describe('A node whose object store is set back while it runs', () => {
     await commit('at last')
     await expectAfterLoss(['kept', 'lost', 'after', 'after that', 'at last'])
     expect(log.errors).toHaveLength(1)
+  })
+
+  test('leaves it to the next start if it is stopped before that (invariant 14)', async () => {
+    await createAndKeep()
+    await nextRecord()
+    keepObjects()
+    for (let i = 0; i < 2; i++) await nextRecord()
+    await commit('lost')
+    setBack()
+    await restart()
+    expect(log.errors).toEqual([{ url: place.folder().url }])
+    for (const note of ['after', 'after that']) await commit(note)
+    await expectAfterLoss(['kept', 'lost', 'after', 'after that'])
   })
 
   test('ends with its next record if another node has used it since, even in an earlier epoch (invariant 14)', async () => {
