@@ -1,3 +1,4 @@
+import { AccountQueue } from '../base/account-queue.ts'
 import type { Clock, Timer } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
 import { CellError, type CellErrorCode } from '../errors.ts'
@@ -8,6 +9,8 @@ import { byRecentChange, type OrderParts } from './recovery-order.ts'
 export interface BackgroundRecoveryParts extends OrderParts {
   /** The cells whose data is not on this machine, the one first that was made last. */
   lostCells(signal: AbortSignal): Promise<string[]>
+  /** Whose cell it is; empty for the owner's. */
+  accountOf(cellId: string): string
   /** Bytes of a cell's database on this machine. */
   databaseBytes(cellId: string): number
   /** Restores at a time. */
@@ -54,8 +57,8 @@ const ETA_WINDOW_MS = 5 * 60_000
 const PASSING: ReadonlySet<CellErrorCode> = new Set(['cells_missing', 'object_store_mismatch'])
 
 /**
- * Brings back, after a start, the cells whose local data is lost: a few at a time, the one first that was changed last. A
- * request for a cell does not wait for it: requests come first in the archiver's queue, and share a restore that runs. A
+ * Brings back, after a start, the cells whose local data is lost: a few at a time. Accounts take turns, and of
+ * an account the cell comes first that was changed last. A request for a cell does not wait for it: requests come first in the archiver's queue, and share a restore that runs. A
  * cell that cannot be restored is told once and stops no other. After a restart it goes on with the cells that are still lost.
  */
 export class BackgroundRecovery {
@@ -65,7 +68,9 @@ export class BackgroundRecovery {
   /** Cells that are not back, also those that failed. */
   readonly #lost = new Set<string>()
   readonly #failed = new Map<string, CellErrorCode>()
-  #queue: string[] = []
+  readonly #queue = new AccountQueue<string>()
+  /** The accounts of the cells that are being restored. */
+  readonly #working: string[] = []
   #recovered = 0
   #bytes = 0
   #startedAt: number | undefined
@@ -150,9 +155,11 @@ export class BackgroundRecovery {
     while (!signal.aborted) {
       try {
         const lost = await this.#parts.lostCells(signal)
-        this.#queue = await byRecentChange(lost, this.#parts, signal)
-        for (const cellId of this.#queue) this.#lost.add(cellId)
-        return this.#queue.length > 0
+        for (const cellId of await byRecentChange(lost, this.#parts, signal)) {
+          this.#lost.add(cellId)
+          this.#queue.add(this.#parts.accountOf(cellId), cellId)
+        }
+        return this.#queue.size > 0
       } catch (error) {
         await this.#backOff(toBackupError(error), this.#parts.clock.monotonic())
       }
@@ -166,10 +173,12 @@ export class BackgroundRecovery {
     const { signal } = this.#abort
     for (;;) {
       await this.#rest(this.#pauseEndsAt - clock.monotonic())
-      const cellId = this.#queue.shift()
+      const cellId = this.#next()
       if (signal.aborted || cellId === undefined) return
       if (!this.#lost.has(cellId)) continue
       const beganAt = clock.monotonic()
+      const account = this.#parts.accountOf(cellId)
+      this.#working.push(account)
       try {
         await recover(cellId, signal)
         this.returned(cellId)
@@ -178,8 +187,18 @@ export class BackgroundRecovery {
       } catch (error) {
         if (signal.aborted) return
         await this.#failedOn(cellId, toBackupError(error), beganAt)
+      } finally {
+        this.#working.splice(this.#working.indexOf(account), 1)
       }
     }
+  }
+
+  /** One account has more than half of the restores only if no other one has a cell to restore. */
+  #next(): string | undefined {
+    const { atOnce } = this.#parts
+    const hasShare = (account: string) =>
+      this.#working.filter((each) => each === account).length < Math.max(1, atOnce / 2)
+    return this.#queue.take(hasShare) ?? this.#queue.take()
   }
 
   async #failedOn(cellId: string, err: CellError, beganAt: number): Promise<void> {
@@ -188,7 +207,7 @@ export class BackgroundRecovery {
       this.deleted(cellId)
     } else if (err.kind === 'retry' || PASSING.has(code)) {
       // The others first: it may be about this cell's objects alone.
-      this.#queue.push(cellId)
+      this.#queue.add(this.#parts.accountOf(cellId), cellId)
       await this.#backOff(err, beganAt)
     } else {
       this.#failed.set(cellId, code)

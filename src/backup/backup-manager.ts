@@ -61,8 +61,8 @@ export interface BackupManagerParts {
   assertRunning(): void
 }
 
-/** Each plan for a moment ships, and may so make a log object: of an account, one every five seconds, and ten at once after a pause. */
-const PLANS_SHIPPED = { perSecond: 0.2, burst: 10 }
+/** What an account asks for and what ships makes up to three log objects: once in five seconds, and ten times at once after a pause. */
+const FLUSHES_OF_ACCOUNT = { perSecond: 0.2, burst: 10 }
 
 /** Backups of cells in the object store, and restores from them. Available as `store.backups`. */
 export class BackupManager {
@@ -72,7 +72,7 @@ export class BackupManager {
   readonly #restores: RestoresInProgress
   readonly #verification: Verification
   readonly #reports: BackupReports
-  readonly #flushesOfPlans: AccountPace
+  readonly #flushes: AccountPace
   /** @internal */
   readonly branches: BackupBranches
 
@@ -83,9 +83,9 @@ export class BackupManager {
     this.#ownership = new CellOwnership(parts.destination.index, parts.record)
     this.#listing = new BackupListing(parts.destination, this.#ownership)
     const { destination, archiver, verifications: table } = parts
-    this.branches = new BackupBranches(parts)
     this.#reports = new BackupReports(destination.log)
-    this.#flushesOfPlans = new AccountPace(PLANS_SHIPPED, destination.clock)
+    this.#flushes = new AccountPace(FLUSHES_OF_ACCOUNT, destination.clock)
+    this.branches = new BackupBranches({ ...parts, flushes: this.#flushes })
     this.#verification = new Verification({ destination, archiver, table, clock: destination.clock })
   }
 
@@ -144,7 +144,7 @@ export class BackupManager {
     const isStored = (id: string) => destination.isStored(id)
     const { accountId, signal } = options
     const ship = async (id: string) => {
-      if (accountId !== undefined) await this.#flushesOfPlans.turn(accountId, signal)
+      if (accountId !== undefined) await this.#flushes.turn(accountId, signal)
       return holdsAllOf(id, await archiver.flush(signal, { about: [id] }))
     }
     const parts = { index, log, reader, ship: archiver.shipping && ship, isStored }
@@ -248,11 +248,15 @@ export class BackupManager {
 
   /** Stores what a cell has not stored yet. Its deletion follows in any case. @internal */
   async beforeDeletion(cellId: string): Promise<void> {
-    const { archiver, destination, isLocal } = this.#parts
+    const { archiver, destination, isLocal, record } = this.#parts
     if (!this.#exists(cellId) || !isLocal(cellId)) return
     if (!destination.progress.find(cellId).dirty && destination.isStored(cellId)) return
     const { clock, log } = destination
+    const accountId = record(cellId)?.accountId
     await storeBeforeDeletion(cellId, {
+      turn: async (signal) => {
+        if (accountId != null) await this.#flushes.turn(accountId, signal)
+      },
       flush: (signal) => archiver.flush(signal),
       backUp: (signal) => this.backup(cellId, 'incremental', { origin: 'schedule', signal }),
       clock,
@@ -344,11 +348,21 @@ export class BackupManager {
     const account = this.#accountOf(cellId, request.accountId)
     const existed = this.#exists(cellId)
     try {
+      await this.#turnToShip(cellId, request.accountId, options.signal)
       return await this.#parts.archiver.restore({ ...request, cellId, account }, options)
     } catch (error) {
       // The cell's folder was removed with it, which can cause any error here.
       throw existed && !this.#exists(cellId) ? cellNotFound() : error
     }
+  }
+
+  /** It ships what is pending. It waits here, where it holds up no others, and its cell is used meanwhile. */
+  async #turnToShip(cellId: string, accountId: string | undefined, signal: AbortSignal | undefined) {
+    const { archiver, isLocal } = this.#parts
+    if (accountId === undefined || archiver.shipping === undefined || !isLocal(cellId)) return
+    await this.#flushes.turn(accountId, signal).catch((error) => {
+      throw toBackupError(error, signal)
+    })
   }
 
   #accountOf(cellId: string, accountId?: string): string {

@@ -1,3 +1,4 @@
+import type { AccountPace } from '../base/account-pace.ts'
 import { isCellId } from '../base/store-paths.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
 import type { Durability } from '../engine/cell-settings.ts'
@@ -13,6 +14,8 @@ export interface BackupBranchesParts {
   record(cellId: string): CellRecord | undefined
   /** Whether the cell's database file is on this machine. */
   isLocal(cellId: string): boolean
+  /** When an account may ship. */
+  flushes: AccountPace
   /** @throws `store_closed` */
   assertRunning(): void
 }
@@ -21,6 +24,11 @@ export interface BackupBranchesParts {
 export interface SourceFacts {
   accountId: string | null
   durability: Durability | null
+}
+
+export interface BuildBranchOptions extends JobOptions {
+  /** The account that asks for it; undefined: the store's owner. */
+  askedBy: string | undefined
 }
 
 /** Builds the files of new cells from the backups of other cells. */
@@ -64,10 +72,12 @@ export class BackupBranches {
     cellId: string,
     source: CellSource,
     { accountId }: SourceFacts,
-    options: JobOptions,
+    { askedBy, ...options }: BuildBranchOptions,
   ): Promise<RestoreResult> {
     const account = accountId ?? ''
-    const { archiver, record, isLocal } = this.#parts
+    const { archiver, record, isLocal, flushes } = this.#parts
+    const ships = archiver.shipping !== undefined && source.version === undefined && isLocal(source.cellId)
+    if (askedBy !== undefined && ships) await flushes.turn(askedBy, options.signal)
     const request = {
       cellId,
       account,

@@ -25,6 +25,13 @@ export class DueList {
     this.#list.splice(this.#placeOf(due.at), 0, due)
   }
 
+  /** Removes and returns what is due now. */
+  takeDue(now: number): Due[] {
+    const due = this.#list.splice(0, this.#placeOf(now))
+    for (const { cellId } of due) this.#byCell.delete(cellId)
+    return due
+  }
+
   remove(cellId: string): void {
     const known = this.#byCell.get(cellId)
     if (known === undefined) return

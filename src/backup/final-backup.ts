@@ -7,6 +7,8 @@ import { CellError } from '../errors.ts'
 const WAIT_MS = 5_000
 
 export interface FinalBackupParts {
+  /** Resolves when the account may ship. */
+  turn(signal: AbortSignal): Promise<void>
   /** Ships what all cells have committed. Fails where nothing is shipped. */
   flush(signal: AbortSignal): Promise<unknown>
   /** Stores a version of the cell. */
@@ -17,18 +19,25 @@ export interface FinalBackupParts {
 
 /**
  * Stores what a cell has committed, right before a deletion removes its files: its newest version then is its last state. A large
- * base may take longer than a deletion waits: then the log objects have the rest, for as long as they stay. Nothing of this
- * keeps the cell from being deleted.
+ * base may take longer than a deletion waits: then the log objects have the rest, for as long as they stay. They also have the last
+ * moments before the version; an account that deletes many cells in a row does not wait for its turn to ship these. Nothing of
+ * this keeps the cell from being deleted.
  */
 export async function storeBeforeDeletion(
   cellId: string,
-  { flush, backUp, clock, log }: FinalBackupParts,
+  { turn, flush, backUp, clock, log }: FinalBackupParts,
 ): Promise<void> {
   const over = new AbortController()
   const timer = clock.setTimer(() => over.abort(tooLate()), WAIT_MS, { keepsAlive: true })
   const { signal } = over
+  const needless = new AbortController()
+  const ship = async () => {
+    await turn(AbortSignal.any([signal, needless.signal]))
+    await flush(signal)
+  }
+  const store = () => backUp(signal).then(() => needless.abort(tooLate()))
   const [shipped, stored] = await Promise.allSettled(
-    [flush(signal), backUp(signal)].map((each) => unlessAborted(each, signal)),
+    [ship(), store()].map((each) => unlessAborted(each, signal)),
   )
   timer.cancel()
   if (stored?.status !== 'rejected') return

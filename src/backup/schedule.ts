@@ -1,3 +1,4 @@
+import { AccountQueue } from '../base/account-queue.ts'
 import type { Clock, Timer } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
 import type { ChangedCells } from './changes/changed-cells.ts'
@@ -30,15 +31,22 @@ const RETRY_MS_MAX = 15 * 60_000
 /** Due times follow the wall clock, timers do not: after this long they are compared again. */
 const TIMER_MS_MAX = 600_000
 
-/** Backs up every changed cell after each interval: a snapshot or an incremental. An unchanged cell costs nothing. */
+/**
+ * Backs up every changed cell after each interval: a snapshot or an incremental. An unchanged cell costs nothing. Accounts whose
+ * cells are due take turns, and one account has at most half of the backups that run: each may take as long as the account
+ * makes it take.
+ */
 export class BackupSchedule {
   readonly #settings: ScheduleSettings
   readonly #cells: Pick<ChangedCells, keyof ChangedCells>
   readonly #clock: Clock
   readonly #random: () => number
   readonly #log: Log
+  /** Cells that are not due yet. */
   readonly #due = new DueList()
-  readonly #running = new Map<string, Promise<void>>()
+  /** Cells that are due. */
+  readonly #waiting = new AccountQueue<string>()
+  readonly #running = new Map<string, { account: string; ended: Promise<void> }>()
   readonly #jitter = new Map<string, number>()
   readonly #notBefore = new Map<string, number>()
   /** Failures of each cell since its last backup. */
@@ -90,7 +98,7 @@ export class BackupSchedule {
   async stop(): Promise<void> {
     this.#timer?.cancel()
     this.#abort.abort()
-    await Promise.allSettled(this.#running.values())
+    await Promise.allSettled([...this.#running.values()].map(({ ended }) => ended))
   }
 
   get #isRunning(): boolean {
@@ -102,19 +110,28 @@ export class BackupSchedule {
     this.#timer?.cancel()
     this.#timer = undefined
     const now = this.#clock.now()
+    for (const { cellId } of this.#due.takeDue(now)) {
+      this.#waiting.add(this.#cells.accountOf(cellId), cellId)
+    }
     // Each backup that ends calls this again.
     while (this.#running.size < this.#settings.concurrency) {
-      const next = this.#due.first
-      if (next === undefined) return
-      if (next.at > now) {
-        this.#timer = this.#clock.setTimer(() => this.#startDue(), Math.min(next.at - now, TIMER_MS_MAX))
-        return
-      }
-      this.#due.remove(next.cellId)
-      const due = this.#dueNow(next.cellId)
+      const cellId = this.#waiting.take((account) => this.#isWithinShare(account))
+      if (cellId === undefined) break
+      this.#due.remove(cellId)
+      const due = this.#dueNow(cellId)
       if (due !== undefined && due.at > now) this.#due.put(due)
       else if (due !== undefined) this.#start(due)
     }
+    const { first } = this.#due
+    if (first === undefined) return
+    const waitMs = Math.min(first.at - now, TIMER_MS_MAX)
+    this.#timer = this.#clock.setTimer(() => this.#startDue(), waitMs)
+  }
+
+  #isWithinShare(account: string): boolean {
+    if (account === '') return true
+    const own = [...this.#running.values()].filter((each) => each.account === account)
+    return own.length < Math.max(1, this.#settings.concurrency / 2)
   }
 
   /** Since the cell was planned, a manual backup may have run, or the cell may have been deleted. */
@@ -194,13 +211,13 @@ export class BackupSchedule {
         this.#log.warn({ cellId, kind, err, retryMs }, 'a scheduled backup failed; trying again later')
       },
     )
-    const running = ended.then(() => {
+    const planned = ended.then(() => {
       this.#running.delete(cellId)
       if (signal.aborted) return
       this.#planCell(cellId)
       this.#startDue()
     })
-    this.#running.set(cellId, running)
+    this.#running.set(cellId, { account: this.#cells.accountOf(cellId), ended: planned })
   }
 
   /** Twice as long after each failure, and between half and all of that: cells that failed together spread out. */

@@ -1,9 +1,13 @@
+import os from 'node:os'
+
 /** Time, as the engine sees it. Injected, so that tests step it and never sleep. */
 export interface Clock {
   /** Wall clock, whole milliseconds since the Unix epoch. May step back. */
   now(): number
-  /** Milliseconds since some fixed point; never steps back. For measuring durations. */
+  /** Milliseconds since some fixed point; never steps back. For measuring durations. It may stand still while the machine sleeps. */
   monotonic(): number
+  /** Milliseconds since the machine was started, those included in which it slept. Nobody sets it. */
+  sinceBoot(): number
   /** Calls `run` once after `delayMs`. A timer does not keep the process alive unless `keepsAlive` is set. */
   setTimer(run: () => void, delayMs: number, options?: { keepsAlive?: boolean }): Timer
 }
@@ -22,6 +26,7 @@ export const systemClock: Clock & { random: () => number } = {
   random: () => Math.random(),
   now: () => Date.now(),
   monotonic: () => performance.now(),
+  sinceBoot: () => os.uptime() * 1_000,
   setTimer(run, delayMs, { keepsAlive = false } = {}) {
     const handle = setTimeout(run, Math.min(Math.max(delayMs, 0), TIMER_DELAY_MS_MAX))
     if (!keepsAlive) handle.unref()

@@ -78,7 +78,8 @@ export class StorePaths {
 
   /** Two levels, so that no directory holds more than a 256th of the cells. */
   cell(id: string): CellPaths {
-    return new CellPaths(path.join(this.cells, id.slice(0, 2), id))
+    const directory = path.join(this.cells, id.slice(0, 2), id)
+    return new CellPaths(directory, path.join(directory, 'cell.db'), this.commitLogs)
   }
 
   /** The catalog is a cell too, with its files next to the others. */
@@ -91,10 +92,12 @@ export class StorePaths {
 export class CellPaths {
   readonly directory: string
   readonly database: string
+  readonly #commitLogs: string
 
-  constructor(directory: string, database = path.join(directory, 'cell.db')) {
+  constructor(directory: string, database = path.join(directory, 'cell.db'), commitLogs = directory) {
     this.directory = directory
     this.database = database
+    this.#commitLogs = commitLogs
   }
 
   get wal(): string {
@@ -113,6 +116,14 @@ export class CellPaths {
   /** Exists while the cell is quarantined: see Quarantine. */
   get quarantine(): string {
     return path.join(this.directory, 'quarantine.json')
+  }
+
+  /**
+   * Exists while commits of the cell are in the commit log alone, because its files could not be read or written at the start.
+   * Next to the log, because the cell's own folder may be out of reach.
+   */
+  get notRedone(): string {
+    return path.join(this.#commitLogs, `${path.basename(this.directory)}.not-redone`)
   }
 
   /** A restored database before the switch. */

@@ -2,6 +2,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { exists, fsyncDirectory } from '../base/durable-files.ts'
+import { isUnreadable } from '../base/unreadable.ts'
 import { type LogEntry, SALTS_BYTES } from './log-format.ts'
 import { type LogContents, readLog } from './log-reader.ts'
 import { syncAll } from './sync-all.ts'
@@ -19,10 +20,14 @@ export interface LoggedStore {
   wal(cellId: string): string
 }
 
-/** What {@link redo} could not bring back. */
-export interface LostRecords {
+/** What {@link redo} has brought back, and what it could not. */
+export interface RedoOutcome {
+  /** Cells all of whose records are where they belong, or are not needed. */
+  redone: Set<string>
   /** For each cell, the length that its WAL must have. */
   damaged: Map<string, number>
+  /** Cells whose WAL could not be read or written, and why: their records are in the logs alone. */
+  unreadable: Map<string, Error>
   /** Records of other cells may be missing too. */
   isNameLost: boolean
 }
@@ -30,30 +35,43 @@ export interface LostRecords {
 /**
  * Brings every acknowledged commit back into its WAL, after the processes that wrote the logs have ended: whatever a power
  * loss has left of the WAL, SQLite's own recovery finds the commits afterwards. It can be repeated, also after it was
- * interrupted. The logs stay until {@link removeLogs}.
+ * interrupted. The logs stay until {@link removeLogs}. A cell that is unreadable holds up no other.
  *
  * A record counts only for a WAL with the same salts, and no WAL is ever made. SQLite makes the header of a WAL durable before
  * it writes a commit under new salts, and only once all commits under the old ones are durable in the database. So a record
  * with other salts is not needed. One with the same salts holds what SQLite has put there: a committed frame is never
  * overwritten under the same salts, whatever process has the cell.
  */
-export async function redo(store: LoggedStore): Promise<LostRecords> {
-  const lost: LostRecords = { damaged: new Map(), isNameLost: false }
+export async function redo(store: LoggedStore): Promise<RedoOutcome> {
+  const named = new Set<string>()
   const touched = new Set<string>()
-  for (const file of logFiles(store.directory)) {
-    const { records, damaged, isNameLost } = readLog(fs.readFileSync(file))
-    for (const [cellId, own] of Map.groupBy([...records, ...damaged], (record) => record.cellId)) {
-      const needed = rewrite(store.wal(cellId), own)
-      if (needed.length > 0) touched.add(cellId)
-      const ends = needed
-        .filter(({ bytes }) => bytes === undefined)
-        .map((entry) => entry.offset + entry.length)
-      if (ends.length > 0) lost.damaged.set(cellId, Math.max(lost.damaged.get(cellId) ?? 0, ...ends))
-    }
-    if (isNameLost) lost.isNameLost = true
+  const damaged = new Map<string, number>()
+  const unreadable = new Map<string, Error>()
+  let isNameLost = false
+  const failed = (cellId: string, error: unknown) => {
+    if (!isUnreadable(error)) throw error
+    unreadable.set(cellId, error)
   }
-  await syncAll(touched, (cellId) => syncFile(store.wal(cellId)))
-  return lost
+  for (const file of logFiles(store.directory)) {
+    const contents = readLog(fs.readFileSync(file))
+    const all = [...contents.records, ...contents.damaged]
+    if (contents.isNameLost) isNameLost = true
+    for (const [cellId, own] of Map.groupBy(all, (record) => record.cellId)) {
+      named.add(cellId)
+      try {
+        const needed = rewrite(store.wal(cellId), own)
+        if (needed.length > 0) touched.add(cellId)
+        const lost = needed.filter(({ bytes }) => bytes === undefined)
+        const end = Math.max(...lost.map((entry) => entry.offset + entry.length))
+        if (lost.length > 0) damaged.set(cellId, Math.max(damaged.get(cellId) ?? 0, end))
+      } catch (error) {
+        failed(cellId, error)
+      }
+    }
+  }
+  await syncAll(touched, (cellId) => syncFile(store.wal(cellId)).catch((error) => failed(cellId, error)))
+  const redone = new Set([...named].filter((cellId) => !unreadable.has(cellId)))
+  return { redone, damaged, unreadable, isNameLost }
 }
 
 /** @param owner of the logs; by default all */

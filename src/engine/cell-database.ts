@@ -21,6 +21,7 @@ import type { SqlParams, SqlResult, SqlRow } from './statements/sql-values.ts'
 import { type SqlOptions, StatementRunner } from './statements/statement-runner.ts'
 import { checkWork } from './transaction-work.ts'
 import { Transactions } from './transactions.ts'
+import { readWalEnd, type WalEnd } from './wal-end.ts'
 import { type CommitChanges, CommitRecorder } from './watch/commit-recorder.ts'
 
 /** Where a layer above takes part in a cell's life. The engine knows nothing of backups; it only asks before it forgets. */
@@ -173,6 +174,11 @@ export class CellDatabase {
   /** Runs the engine's own SQL, several statements at once if need be. */
   exec(sql: string): void {
     this.#connection.exec(sql)
+  }
+
+  /** Where its WAL ends; outside of a transaction. @throws the errors of SQLite and of the system */
+  walEnd(): WalEnd {
+    return readWalEnd(this.syncs.descriptor ?? `${this.path}-wal`, this.checkpoints.frames())
   }
 
   /** Adds a function to this connection's SQL; it is not deterministic, and called once a row. */

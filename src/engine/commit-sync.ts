@@ -57,6 +57,11 @@ export class CommitSync implements LoggedCell {
     return this.#wal.pending
   }
 
+  /** Of the WAL, while commits with a deferred fsync are expected or pending. */
+  get descriptor(): number | undefined {
+    return this.#wal.descriptor
+  }
+
   /** Runs commits without their fsyncs, for changes that need not survive a power loss. */
   skip<T>(run: () => T): T {
     const end = this.#skipFromHere()

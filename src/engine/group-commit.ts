@@ -34,6 +34,8 @@ export type Settle = (work: GroupWork, outcome: Outcome) => void
 
 /** Called for each transaction of a group. */
 export interface GroupEvents {
+  /** Right before its BEGIN. An error is that of all its work. */
+  begins?: (() => void) | undefined
   /**
    * Inside the transaction, right before its COMMIT, with its work and the results: the last moment to write a marker into
    * the transaction, or to throw an error that undoes it.
@@ -172,7 +174,7 @@ class Group {
   prepare(group: readonly GroupWork[]): PreparedGroup | undefined {
     const target = this.#target
     try {
-      target.begin()
+      this.#begin()
       if (group.length === 1 || target.canShare()) {
         const { outcomes, culprit } = this.#runUntilFull(group)
         // If nothing has succeeded, there is nothing to commit.
@@ -204,8 +206,7 @@ class Group {
    * @throws an error that makes all of the group fail; none of it is settled then
    */
   #commitTogether(group: readonly GroupWork[]): readonly GroupWork[] {
-    const target = this.#target
-    target.begin()
+    this.#begin()
     if (!this.#canShare()) return this.#oneByOne(group)
     const { outcomes, culprit } = this.#runUntilFull(group)
     if (culprit !== undefined) return this.#withoutCulprit(group, culprit)
@@ -274,6 +275,11 @@ class Group {
     return group.slice(at + 1)
   }
 
+  #begin(): void {
+    this.#events?.begins?.()
+    this.#target.begin()
+  }
+
   #run(work: GroupWork): Outcome {
     const run = () => work.run()
     try {
@@ -287,6 +293,7 @@ class Group {
   #settleAlone(work: GroupWork): void {
     let outcome: Outcome
     try {
+      this.#events?.begins?.()
       outcome = this.#target.run(() => {
         const done: Outcome = { ok: true, value: work.run() }
         this.#events?.beforeCommit([work], [done])

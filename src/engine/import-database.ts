@@ -4,7 +4,7 @@ import { CellError } from '../errors.ts'
 import { PAGE_BYTES } from './cell-settings.ts'
 import { checkHeader, invalidDatabase, setJournalMode } from './database-header.ts'
 import { checkImportedSchema, type SchemaRules } from './imported-schema.ts'
-import { findDamage, shadowView } from './quick-check.ts'
+import { falseShadow, findDamage } from './quick-check.ts'
 import { type Connection, openConnection } from './sqlite.ts'
 import { isSqliteError } from './sqlite-errors.ts'
 
@@ -52,10 +52,10 @@ function rebuild(source: string, target: string, rules: ImportRules): void {
     connection.exec('PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA cache_size = -512')
     const hasReserved = checkImportedSchema(connection, rules)
     if (rules.policy === 'tenant') checkSearchTables(connection)
-    const shadow = shadowView(connection)
+    const shadow = falseShadow(connection)
     if (shadow !== undefined)
       throw invalidDatabase(
-        `${JSON.stringify(shadow.slice(0, 100))} is a view in place of a table that a virtual table made`,
+        `${JSON.stringify(shadow.name.slice(0, 100))} is a ${shadow.type === 'view' ? 'view' : 'virtual table'} in place of a table that a virtual table made`,
       )
     const problem = findDamage(connection, 'integrity_check')
     if (problem !== undefined) throw invalidDatabase(`SQLite finds the database damaged (${problem})`)
@@ -66,7 +66,7 @@ function rebuild(source: string, target: string, rules: ImportRules): void {
   })
   within(target, (connection) => {
     connection.exec('PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY')
-    // What else is there belongs to the cell that was exported, such as its worker's last transaction.
+    // What else is there belongs to the cell that was exported.
     // The index came in as it was, and no check finds entries of a partial index that its table does not have.
     if (isCell) connection.exec("DELETE FROM _cell_meta WHERE key <> 'schema_version'; REINDEX main._cell_kv")
     else connection.exec(rules.reserved)

@@ -10,7 +10,10 @@ import { isDamage, isSqliteError } from './sqlite-errors.ts'
 
 /** Why a cell is kept closed, and since when. */
 export interface QuarantineState {
-  /** `io_error`: the disk failed, and the cell is checked again automatically. `damaged`: only a restore repairs it. */
+  /**
+   * `io_error`: the disk failed, and the cell is checked again automatically, or at the next start if its commits could not be
+   * brought back at this one. `damaged`: only a restore repairs it.
+   */
   reason: QuarantineReason
   /** Epoch milliseconds. */
   since: number
@@ -93,7 +96,7 @@ export class Quarantine {
       const remembered = this.#remembered(id)
       if (remembered === undefined) return
       // A damaged cell is checked again too: somebody may have repaired it since.
-      entry = this.#enter(id, remembered, 0)
+      entry = this.#enter(id, remembered, remembered.isUntilStart === true ? NEVER : 0)
     }
     const leftMs = entry.dueAt - this.#parts.clock.monotonic()
     if (leftMs <= 0) void this.#check(id, entry)
@@ -111,6 +114,7 @@ export class Quarantine {
   /** The cell's files were replaced or removed. */
   end(id: string): void {
     this.#remove(id)
+    endUntilStart(this.#parts.paths(id))
     this.#passed.delete(id)
   }
 
@@ -123,7 +127,7 @@ export class Quarantine {
     }
   }
 
-  #enter(id: string, state: QuarantineState & { frames?: number | undefined }, waitMs: number): Entry {
+  #enter(id: string, state: RememberedQuarantine, waitMs: number): Entry {
     const entry: Entry = { ...state, dueAt: 0, waitMs, checking: false, turn: 0 }
     this.#entries.set(id, entry)
     this.#wait(id, entry)
@@ -197,7 +201,7 @@ export class Quarantine {
   /** Never throws: if the disk refuses the file, the next process does not know of the quarantine. */
   #save(id: string, { reason, since, frames }: Entry): void {
     try {
-      write(this.#parts.paths(id), { reason, since, frames })
+      write(this.#parts.paths(id).quarantine, { reason, since, frames })
     } catch (err) {
       this.#parts.log.warn({ cellId: id, err }, 'the quarantine of a cell could not be written to its file')
     }
@@ -208,10 +212,14 @@ export class Quarantine {
   }
 }
 
-type RememberedQuarantine = QuarantineState & { frames?: number | undefined }
+interface RememberedQuarantine extends QuarantineState {
+  frames?: number | undefined
+  /** No check can end it: see {@link quarantineUntilStart}. */
+  isUntilStart?: boolean
+}
 
-function write({ quarantine }: CellPaths, state: RememberedQuarantine): void {
-  replaceFile(quarantine, JSON.stringify(state))
+function write(file: string, state: RememberedQuarantine): void {
+  replaceFile(file, JSON.stringify(state))
 }
 
 /**
@@ -220,7 +228,7 @@ function write({ quarantine }: CellPaths, state: RememberedQuarantine): void {
  * @param frames that its WAL must have
  */
 export function quarantineDamaged(paths: CellPaths, frames: number, since: number): void {
-  write(paths, { reason: 'damaged', since, frames })
+  write(paths.quarantine, { reason: 'damaged', since, frames })
   const fd = fs.openSync(paths.quarantine, 'r+')
   try {
     fs.fsyncSync(fd)
@@ -230,9 +238,25 @@ export function quarantineDamaged(paths: CellPaths, frames: number, since: numbe
   fsyncDirectory(paths.directory)
 }
 
-/** What the file next to a cell says of its quarantine, whichever process has the cell. */
+/**
+ * Quarantines an unreadable cell with commits in the commit log before any process has it open. Without them it must not
+ * serve, also if it can be read again: only the next start brings them back. Nothing is written to the cell's folder.
+ */
+export function quarantineUntilStart(paths: CellPaths, since: number): void {
+  write(paths.notRedone, { reason: 'io_error', since, isUntilStart: true })
+}
+
+/** The commits are where they belong: ends {@link quarantineUntilStart}, and nothing else. */
+export function endUntilStart(paths: CellPaths): void {
+  fs.rmSync(paths.notRedone, { force: true })
+}
+
+/** What the files of a cell say of its quarantine, whichever process has the cell. */
 export function readQuarantine(paths: CellPaths, clock: Clock): RememberedQuarantine | undefined {
-  const file = paths.quarantine
+  return readState(paths.notRedone, clock) ?? readState(paths.quarantine, clock)
+}
+
+function readState(file: string, clock: Clock): RememberedQuarantine | undefined {
   if (!exists(file)) return undefined
   try {
     return JSON.parse(fs.readFileSync(file, 'utf8'))
@@ -251,6 +275,13 @@ function isDamageFound(error: unknown): boolean {
 }
 
 function refusal({ reason, waitMs }: Entry, leftMs: number): CellError {
+  if (waitMs === NEVER && reason === 'io_error') {
+    return new CellError(
+      'cell_quarantined',
+      "The disk failed under the cell, and its last commits could not be brought back. The cell stays closed until the node's next start.",
+      { reason },
+    )
+  }
   if (waitMs === NEVER) {
     return new CellError('cell_quarantined', "The cell's file is damaged. Restore the cell from a backup.", {
       reason,

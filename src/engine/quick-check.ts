@@ -14,21 +14,23 @@ export function findDamage(connection: Connection, check: PageCheck = 'quick_che
   // A CHECK may call a function whose result differs per connection (total_changes(), random()): that is not damage.
   connection.pragma('ignore_check_constraints = ON')
   if (isWhole(connection, check)) return undefined
-  return problemsOfTables(connection, check)[0]
+  return problemsOf(connection, check)[0]
 }
 
 /** A name that a virtual table may take for one of its own tables, as suffixes of its name. */
 const SHADOW_SUFFIXES =
   "'_data', '_idx', '_content', '_docsize', '_config', '_segments', '_segdir', '_stat', '_node', '_parent', '_rowid'"
-const SHADOW_VIEWS = `
-  SELECT view.name FROM sqlite_schema AS view JOIN sqlite_schema AS owner
-  ON view.type = 'view' AND owner.type = 'table' AND owner.rootpage = 0
-  AND lower(substr(view.name, 1, length(owner.name))) = lower(owner.name)
-  AND lower(substr(view.name, length(owner.name) + 1)) IN (${SHADOW_SUFFIXES})`
+const FALSE_SHADOW = `
+  SELECT object.name, object.type FROM sqlite_schema AS object JOIN sqlite_schema AS owner
+  ON (object.type = 'view' OR (object.type = 'table' AND object.rootpage = 0)) AND owner.type = 'table' AND owner.rootpage = 0
+  AND lower(substr(object.name, 1, length(owner.name))) = lower(owner.name)
+  AND lower(substr(object.name, length(owner.name) + 1)) IN (${SHADOW_SUFFIXES})`
 
+/** SQLite asks each of them for a check of its own, and a search index reads its content for that: it can be any view. */
+const VIRTUAL_TABLE = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND rootpage = 0"
 /** SQLite tests the type of these columns' values, also in its quick check, and has to compute them for that. */
 const VIRTUAL_COLUMN = `
-  SELECT 1 FROM sqlite_schema AS owner JOIN pragma_table_xinfo(owner.name) AS own
+  SELECT owner.name FROM sqlite_schema AS owner JOIN pragma_table_xinfo(owner.name) AS own
   WHERE owner.type = 'table' AND owner.rootpage > 0 AND own.hidden = 2`
 const INDEXED_EXPRESSION = `
   SELECT 1 FROM sqlite_schema AS owner JOIN pragma_index_xinfo(owner.name) AS own
@@ -37,19 +39,30 @@ const PARTIAL_INDEX = `
   SELECT 1 FROM sqlite_schema AS owner JOIN pragma_index_list(owner.name) AS own
   WHERE owner.type = 'table' AND owner.rootpage > 0 AND own.partial`
 
-/** The name of a view that a virtual table would read as its own table. Only a file that was made elsewhere can have one. */
-export function shadowView(connection: Connection): string | undefined {
-  return connection.prepare(SHADOW_VIEWS).pluck().get() as string | undefined
+/** What a virtual table would read as its own table, and is none. Only a file that was made elsewhere can have one. */
+export function falseShadow(connection: Connection): { name: string; type: 'view' | 'table' } | undefined {
+  return connection.prepare(FALSE_SHADOW).get() as ReturnType<typeof falseShadow>
 }
 
 /**
- * Whether the check may run expressions of the schema: those of generated columns, of indexes and of views that virtual tables
- * read. They can take hours, and all memory, on a database of a few pages.
+ * Whether the check may run what the schema computes: generated columns, expressions of indexes, and whatever virtual tables
+ * read or call. That can take hours, and all memory, on a database of a few pages.
  */
 export function mayRunExpressions(connection: Connection, check: PageCheck): boolean {
   const wanted =
     check === 'quick_check' ? [VIRTUAL_COLUMN] : [VIRTUAL_COLUMN, INDEXED_EXPRESSION, PARTIAL_INDEX]
-  return [SHADOW_VIEWS, ...wanted].some((query) => connection.prepare(query).get() !== undefined)
+  return [VIRTUAL_TABLE, ...wanted].some((query) => connection.prepare(query).get() !== undefined)
+}
+
+/**
+ * As {@link findDamage}, for a process that must not run what the schema computes. Of tables with virtual columns it reads the
+ * b-tree alone, not what the rows hold, and virtual tables have no pages but those of their own tables.
+ */
+export function findDamageOfPages(connection: Connection): string | undefined {
+  if (!mayRunExpressions(connection, 'quick_check')) return findDamage(connection)
+  connection.pragma('ignore_check_constraints = ON')
+  const computed = new Set(connection.prepare(VIRTUAL_COLUMN).pluck().all() as string[])
+  return problemsOf(connection, 'quick_check', computed)[0]
 }
 
 const READ_BYTES = 1_048_576
@@ -84,14 +97,24 @@ function isWhole(connection: Connection, check: PageCheck): boolean {
  * The problems of the tables that have pages. A check of the whole database also asks the virtual tables: but a search index
  * that is not filled yet is not damage, and the live cell had it too. Nor is a generated column that fails.
  */
-function problemsOfTables(connection: Connection, check: PageCheck): string[] {
+function problemsOf(
+  connection: Connection,
+  check: PageCheck,
+  computed: ReadonlySet<string> = new Set(),
+): string[] {
   const tables = connection
     .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0")
     .pluck()
-    .all()
-  return ['sqlite_schema', ...(tables as string[])].flatMap((table) => {
+    .all() as string[]
+  return ['sqlite_schema', ...tables].flatMap((table) => {
+    const name = `"${table.replaceAll('"', '""')}"`
     try {
-      const rows = connection.pragma(`${check}("${table.replaceAll('"', '""')}")`) as Record<string, string>[]
+      if (computed.has(table)) {
+        // Not by an index: that would be the smaller tree.
+        connection.prepare(`SELECT count(*) FROM ${name} NOT INDEXED`).get()
+        return []
+      }
+      const rows = connection.pragma(`${check}(${name})`) as Record<string, string>[]
       return rows.flatMap((row) => Object.values(row)).filter((finding) => finding !== 'ok')
     } catch (error) {
       if (isExpressionError(error)) return []

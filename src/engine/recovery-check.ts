@@ -1,6 +1,6 @@
 import type { CellPaths } from '../base/store-paths.ts'
 import { CellError } from '../errors.ts'
-import { assertReadable, findDamage } from './quick-check.ts'
+import { assertReadable, findDamageOfPages } from './quick-check.ts'
 import { openConnection } from './sqlite.ts'
 import { rewriteWal } from './wal-file.ts'
 
@@ -35,7 +35,7 @@ function proveTwice(cell: ClosedCell): void {
 
 /**
  * Checks on a new connection, so that nothing in memory stands in for the disk: SQLite recovers the log as after a crash,
- * must find every commit, and checks every page.
+ * must find every commit, and checks the pages. Nothing that the schema computes runs: others wait for this process.
  */
 function proveWhole({ paths, frames }: ClosedCell): void {
   const connection = openConnection(paths.database, { readonly: true })
@@ -45,7 +45,7 @@ function proveWhole({ paths, frames }: ClosedCell): void {
     if (frames !== undefined && (log?.log ?? 0) < frames) {
       throw damaged(`its log has lost commits (${log?.log} of ${frames} frames remain)`)
     }
-    const damage = findDamage(connection)
+    const damage = findDamageOfPages(connection)
     if (damage !== undefined) throw damaged(damage)
   } finally {
     connection.close()

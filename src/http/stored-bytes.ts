@@ -5,18 +5,23 @@ import type { CellDirectory } from '../store/cell-directory.ts'
 
 /** A cell that changes all the time is measured this often. */
 const MEASURE_EVERY_MS = 1_000
+/** Cells that one question measures. */
+const PER_QUESTION_MAX = 100
 /** Accounts whose cells are known. That of one takes about 100 bytes a cell. */
 const ACCOUNTS_MAX = 1_000
 
 interface Usage {
   bytes: number
   readonly cells: Map<string, { bytes: number; measuredAt: number }>
+  /** Since when cells have changed after their last measurement, or may have grown with it: the oldest change first. */
+  readonly changed: Map<string, number>
 }
 
 /**
  * How many bytes the database files of an account's cells have: an estimate. The first question about an account has its
  * cells measured in the background, and the answer is too low until that is done. From then on a cell is measured when it
- * has changed, at most once a second. What a cell's log holds counts once it is moved into the file (`checkpointBytes`).
+ * has changed, at most once a second, and once more with a question that comes a second later: what changed in between counts
+ * although the cell rests. What a cell's log holds counts once it is moved into the file (`checkpointBytes`).
  */
 export class StoredBytes {
   readonly #store: CellDirectory
@@ -27,7 +32,9 @@ export class StoredBytes {
   }
 
   of(accountId: string): number {
-    return this.#usageOf(accountId).bytes
+    const usage = this.#usageOf(accountId)
+    this.#measureChanged(usage)
+    return usage.bytes
   }
 
   /** Its cells are measured again with the next question. */
@@ -40,8 +47,8 @@ export class StoredBytes {
     const usage = this.#usageOf(accountId)
     const known = usage.cells.get(cellId)
     const now = this.#store.clock.monotonic()
-    if (known !== undefined && now - known.measuredAt < MEASURE_EVERY_MS) return
-    this.#measure(usage, cellId)
+    if (known === undefined || now - known.measuredAt >= MEASURE_EVERY_MS) this.#measure(usage, cellId)
+    if (!usage.changed.has(cellId)) usage.changed.set(cellId, now)
   }
 
   /** The cell was made, restored or deleted. */
@@ -52,7 +59,7 @@ export class StoredBytes {
   #usageOf(accountId: string): Usage {
     let usage = this.#accounts.get(accountId)
     if (usage === undefined) {
-      usage = { bytes: 0, cells: new Map() }
+      usage = { bytes: 0, cells: new Map(), changed: new Map() }
       this.#accounts.set(accountId, usage)
       void this.#measureAll(accountId, usage)
     }
@@ -70,6 +77,18 @@ export class StoredBytes {
       } while (cursor !== undefined)
     } catch (error) {
       if (!isCellError(error, 'store_closed')) this.#store.settings.log.warn({ err: error }, NOT_MEASURED)
+    }
+  }
+
+  /** Each change of a cell comes after a question, which measures many: the list does not grow. */
+  #measureChanged(usage: Usage): void {
+    if (usage.changed.size === 0) return
+    const before = this.#store.clock.monotonic() - MEASURE_EVERY_MS
+    let measured = 0
+    for (const [cellId, since] of usage.changed) {
+      if (since > before || measured++ === PER_QUESTION_MAX) return
+      usage.changed.delete(cellId)
+      this.#measure(usage, cellId)
     }
   }
 

@@ -160,7 +160,7 @@ const CELLS: readonly MetricDefinition[] = [
   {
     name: 'cellstore_cells_quarantined',
     type: 'gauge',
-    help: 'Cells that are kept closed after a disk error or damage; up to a minute old.',
+    help: 'Cells that are kept closed after a disk error or damage, or whose files cannot be read; up to a minute old.',
     labels: [],
     read: ({ census }) => one(census.quarantinedCount),
   },

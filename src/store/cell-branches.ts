@@ -85,7 +85,7 @@ export class CellBranches {
 
   async #build(
     id: string,
-    { from, permit, signal, onProgress }: BranchCellOptions,
+    { from, accountId, permit, signal, onProgress }: BranchCellOptions,
     facts: SourceFacts,
     branches: BackupBranches,
   ): Promise<RestoreResult> {
@@ -93,7 +93,7 @@ export class CellBranches {
     try {
       const turn = { check: () => permit?.(0) }
       const restored = await files.adopt(id, () =>
-        branches.build(id, from, facts, { signal, onProgress, permit: turn }),
+        branches.build(id, from, facts, { askedBy: accountId, signal, onProgress, permit: turn }),
       )
       permit?.(files.sizeBytes(id))
       built(id)

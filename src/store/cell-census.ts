@@ -4,6 +4,7 @@ import type { StorePaths } from '../base/store-paths.ts'
 import type { CellRegistry } from '../catalog/cell-registry.ts'
 import { type QuarantineState, readQuarantine } from '../engine/quarantine.ts'
 import type { CellFiles } from './cell-files.ts'
+import type { UnreadableCells } from './unreadable-cells.ts'
 
 export interface LargeCell {
   cellId: string
@@ -21,6 +22,7 @@ export interface Census {
   bytes: number
   /** The largest first. */
   largest: LargeCell[]
+  /** With those that are unreadable. */
   quarantined: QuarantinedCell[]
   /** `quarantined` holds no more than a thousand. */
   quarantinedCount: number
@@ -30,6 +32,7 @@ export interface CensusParts {
   registry: CellRegistry
   files: CellFiles
   paths: StorePaths
+  unreadable: UnreadableCells
   clock: Clock
 }
 
@@ -79,19 +82,27 @@ export class CellCensus {
   }
 
   #add(census: Census, cellId: string): void {
-    const { files, paths, clock } = this.#parts
-    const sizeBytes = files.sizeBytes(cellId)
+    const { files, paths, unreadable, clock } = this.#parts
     census.cells++
-    census.bytes += sizeBytes
-    if (sizeBytes > (census.largest[LARGEST - 1]?.sizeBytes ?? -1)) {
-      census.largest.push({ cellId, sizeBytes })
-      census.largest.sort((a, b) => b.sizeBytes - a.sizeBytes)
-      census.largest.length = Math.min(census.largest.length, LARGEST)
-    }
-    const state = readQuarantine(paths.cell(cellId), clock)
-    if (state === undefined) return
-    census.quarantinedCount++
-    const { reason, since } = state
-    if (census.quarantined.length < QUARANTINED_MAX) census.quarantined.push({ cellId, reason, since })
+    const state = unreadable.look(cellId, () => {
+      addSize(census, cellId, files.sizeBytes(cellId))
+      return readQuarantine(paths.cell(cellId), clock)
+    })
+    addQuarantined(census, cellId, unreadable.state(cellId) ?? state)
   }
+}
+
+function addSize(census: Census, cellId: string, sizeBytes: number): void {
+  census.bytes += sizeBytes
+  if (sizeBytes <= (census.largest[LARGEST - 1]?.sizeBytes ?? -1)) return
+  census.largest.push({ cellId, sizeBytes })
+  census.largest.sort((a, b) => b.sizeBytes - a.sizeBytes)
+  census.largest.length = Math.min(census.largest.length, LARGEST)
+}
+
+function addQuarantined(census: Census, cellId: string, state: QuarantineState | undefined): void {
+  if (state === undefined) return
+  census.quarantinedCount++
+  const { reason, since } = state
+  if (census.quarantined.length < QUARANTINED_MAX) census.quarantined.push({ cellId, reason, since })
 }

@@ -1,25 +1,36 @@
 import fs from 'node:fs/promises'
 import type { StorePaths } from '../base/store-paths.ts'
+import type { UnreadableCells } from './unreadable-cells.ts'
+
+export interface CellSizesParts {
+  paths: StorePaths
+  unreadable: UnreadableCells
+}
 
 /** Questions to the system at a time: each takes a thread of the pool, which the fsyncs of commits need too. */
 const AT_ONCE = 4
 
-/** Sizes of cells, database and WAL, in bytes; 0 without local data. Does not hold up the event loop. */
-export async function cellSizes(paths: StorePaths, ids: readonly string[]): Promise<number[]> {
+/** Sizes of cells, database and WAL, in bytes; 0 without local data, or if it cannot be read. Does not hold up the event loop. */
+export async function cellSizes(
+  { paths, unreadable }: CellSizesParts,
+  ids: readonly string[],
+): Promise<number[]> {
+  const sizeOf = (id: string) => unreadable.lookAside(id, () => sizeOfCell(paths, id))
+
   const sizes: number[] = []
   for (let i = 0; i < ids.length; i += AT_ONCE) {
     const some = ids.slice(i, i + AT_ONCE)
-    sizes.push(...(await Promise.all(some.map((id) => sizeOfCell(paths, id)))))
+    sizes.push(...(await Promise.all(some.map(async (id) => (await sizeOf(id)) ?? 0))))
   }
   return sizes
 }
 
 async function sizeOfCell(paths: StorePaths, id: string): Promise<number> {
   const { database, wal } = paths.cell(id)
-  return (await sizeOf(database)) + (await sizeOf(wal))
+  return (await sizeOfFile(database)) + (await sizeOfFile(wal))
 }
 
-async function sizeOf(file: string): Promise<number> {
+async function sizeOfFile(file: string): Promise<number> {
   try {
     return (await fs.stat(file)).size
   } catch (error) {

@@ -113,7 +113,8 @@ export class LocalCells implements CellProvider {
       replace: (id, install) => this.pool.replace(id, install),
     })
     const cutter = new CellCutter(trackers, settings.clock, (id) => this.pin(id))
-    const logs = new LogCollector(trackers, settings.clock, settings.log)
+    const accountOf = (id: string) => parts.record(id)?.accountId ?? ''
+    const logs = new LogCollector(trackers, accountOf, settings.clock, settings.log)
     this.archived = { cutter, installer, logs }
   }
 

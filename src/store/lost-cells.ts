@@ -2,11 +2,13 @@ import fs from 'node:fs/promises'
 import type { StorePaths } from '../base/store-paths.ts'
 import type { CellRegistry } from '../catalog/cell-registry.ts'
 import type { CellsFolder } from './cells-folder.ts'
+import type { UnreadableCells } from './unreadable-cells.ts'
 
 export interface LostCellsParts {
   registry: CellRegistry
   paths: StorePaths
   cellsFolder: CellsFolder
+  unreadable: UnreadableCells
 }
 
 /** Questions to the system at a time: each takes a thread of the pool, which the fsyncs of commits need too. */
@@ -14,21 +16,22 @@ const AT_ONCE = 4
 
 /**
  * The cells of the catalog whose database is not on this machine, the one first that was made last. One `stat` for each cell,
- * outside of the event loop.
+ * outside of the event loop. An unreadable cell is not lost.
  *
  * @throws `cells_missing` if nobody can say that they are lost
  */
 export async function lostCells(
-  { registry, paths, cellsFolder }: LostCellsParts,
+  { registry, paths, cellsFolder, unreadable }: LostCellsParts,
   signal: AbortSignal,
 ): Promise<string[]> {
   const lost: string[] = []
+  const look = (id: string) => unreadable.lookAside(id, () => isHere(paths.cell(id).database))
   let cursor: string | undefined
   do {
     const page = registry.list({ cursor, limit: registry.pageMax })
     for (let i = 0; i < page.cells.length && !signal.aborted; i += AT_ONCE) {
       const some = page.cells.slice(i, i + AT_ONCE)
-      const here = await Promise.all(some.map(({ id }) => isHere(paths.cell(id).database)))
+      const here = await Promise.all(some.map(({ id }) => look(id)))
       for (const [j, { id }] of some.entries()) if (here[j] === false) lost.push(id)
     }
     cursor = page.nextCursor ?? undefined

@@ -2,30 +2,62 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { exists } from '../base/durable-files.ts'
 import { type CellPaths, isCellId, type StorePaths } from '../base/store-paths.ts'
+import { isUnreadable } from '../base/unreadable.ts'
 import { redo, removeLogs } from '../commit-log/redo.ts'
-import { quarantineDamaged } from '../engine/quarantine.ts'
+import { endUntilStart, quarantineDamaged, quarantineUntilStart } from '../engine/quarantine.ts'
 import { framesOf } from '../engine/wal-file.ts'
 import type { StoreSettings } from './settings.ts'
 
 /**
  * Brings the commits in the logs that earlier processes left back into the cells' WALs, before any cell is opened. A cell of
- * which acknowledged commits may be missing is quarantined: its next use checks whether its WAL has all of them.
+ * which acknowledged commits may be missing is quarantined: its next use checks whether its WAL has all of them. An unreadable
+ * cell stays closed until the next start, which reads the same logs again. All others start.
  */
 export async function redoCommits(paths: StorePaths, { clock, log }: StoreSettings): Promise<void> {
   const directory = paths.commitLogs
-  const lost = await redo({ directory, wal: (id) => paths.cell(id).wal })
-  for (const [cellId, bytes] of lost.damaged)
-    quarantineDamaged(paths.cell(cellId), framesOf(bytes), clock.now())
-  if (lost.isNameLost) {
-    log.error({ directory }, 'the commit log is damaged: no cell with changes in its WAL can be proven whole')
-    for (const cell of cellsWithWal(paths)) quarantineDamaged(cell, Number.MAX_SAFE_INTEGER, clock.now())
+  const { redone, damaged, unreadable, isNameLost } = await redo({
+    directory,
+    wal: (id) => paths.cell(id).wal,
+  })
+  for (const cellId of redone) endUntilStart(paths.cell(cellId))
+  const quarantine = (cellId: string, frames: number) => {
+    try {
+      quarantineDamaged(paths.cell(cellId), frames, clock.now())
+    } catch (error) {
+      if (!isUnreadable(error)) throw error
+      unreadable.set(cellId, error)
+    }
   }
-  removeLogs(directory)
+  for (const [cellId, bytes] of damaged) quarantine(cellId, framesOf(bytes))
+  if (isNameLost) {
+    log.error({ directory }, 'the commit log is damaged: no cell with changes in its WAL can be proven whole')
+    for (const cellId of cellsInFolder(paths))
+      if (mayHaveWal(paths.cell(cellId))) quarantine(cellId, Number.MAX_SAFE_INTEGER)
+  }
+  for (const [cellId, err] of unreadable) {
+    quarantineUntilStart(paths.cell(cellId), clock.now())
+    log.error(
+      { cellId, err },
+      'the files of a cell cannot be read or written: it stays closed, and the next start tries again',
+    )
+  }
+  // With lost names they can prove nothing any more, and would close the same cells at each start.
+  if (unreadable.size === 0 || isNameLost) removeLogs(directory)
 }
 
-function cellsWithWal(paths: StorePaths): CellPaths[] {
-  const folders = exists(paths.cells) ? fs.readdirSync(paths.cells) : []
-  const ids = folders.flatMap((folder) => fs.readdirSync(path.join(paths.cells, folder)))
-  const cells = ids.filter(isCellId).map((id) => paths.cell(id))
-  return cells.filter(({ wal }) => (fs.statSync(wal, { throwIfNoEntry: false })?.size ?? 0) > 0)
+/** What the layout of `cells/` does not name is not looked at: a file system has folders of its own there, `lost+found`. */
+function cellsInFolder(paths: StorePaths): string[] {
+  const names = exists(paths.cells) ? fs.readdirSync(paths.cells) : []
+  const folders = names.filter((name) => /^[0-9a-f]{2}$/.test(name))
+  return folders.flatMap((folder) => fs.readdirSync(path.join(paths.cells, folder))).filter(isCellId)
+}
+
+/** If nobody can say, it may. */
+function mayHaveWal({ wal }: CellPaths): boolean {
+  try {
+    return (fs.statSync(wal, { throwIfNoEntry: false })?.size ?? 0) > 0
+  } catch (error) {
+    if (!isUnreadable(error)) throw error
+    return true
+  }
 }

@@ -52,6 +52,7 @@ import { type StoreParts, startStore } from './start-store.ts'
 import { StoreObservations } from './store-observations.ts'
 import type { StoreOptions } from './store-options.ts'
 import { UnfinishedCells } from './unfinished-cells.ts'
+import { UnreadableCells } from './unreadable-cells.ts'
 import { ChangeHub } from './watch/change-hub.ts'
 
 /**
@@ -65,6 +66,7 @@ export class StoreCore implements CellDirectory {
   readonly settings: StoreSettings
   readonly state: LocalState
   readonly files: CellFiles
+  readonly unreadable: UnreadableCells
   readonly spool: Spool
   readonly cellsFolder: CellsFolder
   readonly registry: CellRegistry
@@ -133,11 +135,13 @@ export class StoreCore implements CellDirectory {
       this.names = new CellNames(this.registry, log)
       this.requestedBackups = new RequestedBackups(this.#catalog)
       this.files = new CellFiles(paths)
+      this.unreadable = new UnreadableCells(clock, log)
       this.spool = new Spool(paths.spool)
       const unfinished = this.#emptySpool()
-      this.census = new CellCensus({ registry: this.registry, files: this.files, paths, clock })
+      const { registry, files, unreadable } = this
+      this.census = new CellCensus({ registry, files, unreadable, paths, clock })
       this.hints = new ExpiryHints(this.state)
-      const { accounts, registry, turns, files, cellsFolder } = this
+      const { accounts, turns, cellsFolder } = this
       const idempotency = new Idempotency(this.#catalog, settings.quotas, clock)
       const parts = { accounts, registry, idempotency, quotas, turns, files, cellsFolder, unfinished, clock }
       const checkDurability = (durability: Durability) => this.#checkDurability(durability)
@@ -251,10 +255,11 @@ export class StoreCore implements CellDirectory {
   }
 
   cells(options: CellListOptions = {}): Paged<CellPage, ListedCell> {
+    const sizeOf = (id: string) => this.unreadable.look(id, () => this.files.sizeBytes(id)) ?? 0
     const page = (at: CellListOptions): CellPage => {
       const { cells, nextCursor } = this.registry.list(at)
       return {
-        cells: cells.map((cell) => ({ ...cell, sizeBytes: this.files.sizeBytes(cell.id) })),
+        cells: cells.map((cell) => ({ ...cell, sizeBytes: sizeOf(cell.id) })),
         nextCursor,
       }
     }
@@ -269,7 +274,7 @@ export class StoreCore implements CellDirectory {
   }
 
   sizesOf(ids: readonly string[]): Promise<number[]> {
-    return cellSizes(this.paths, ids)
+    return cellSizes(this, ids)
   }
 
   purgeCell(id: string, options: CallOptions = {}): Promise<PurgedCell> {
@@ -317,6 +322,7 @@ export class StoreCore implements CellDirectory {
     return new BackgroundRecovery({
       objectStore,
       lostCells: (signal) => lostCells(this, signal),
+      accountOf: (id) => this.registry.find(id)?.accountId ?? '',
       cellCount: () => this.registry.countAll(),
       databaseBytes: (id) => this.databaseBytes(id),
       atOnce: backups.recoveryConcurrency,

@@ -32,7 +32,7 @@ export interface BackupSettings {
   /** Milliseconds in which a cell can be restored to any moment; by default seven days. */
   historyMs?: number | undefined
   /**
-   * Bytes of commits that may wait if the object store does not answer; by default 1 GiB. Beyond that, the largest cells get
+   * Bytes of commits that may wait if the object store does not answer, or is slow; by default 1 GiB. Beyond that, the largest cells get
    * new versions once it answers, and moments are missing.
    */
   logBytesMax?: number | undefined
@@ -41,8 +41,8 @@ export interface BackupSettings {
   /** Restores that run at the same time; 4 by default. */
   restoreConcurrency?: number | undefined
   /**
-   * True, the default: cells whose data is not on this machine are restored in the background, the one first that was changed last.
-   * False: each at its first use.
+   * True, the default: cells whose data is not on this machine are restored in the background: accounts in turns, and of
+   * each the cell first that was changed last. False: each at its first use.
    */
   recoverInBackground?: boolean | undefined
   /** How many of them at the same time; by default one less than `restoreConcurrency`, so that requests need not wait. */

@@ -47,8 +47,7 @@ export class Upkeep {
     const { clock, random, log, backups } = core.settings
     this.#sweeper = new ExpirySweeper(hints, clock, log)
     if (destination === undefined) return
-    const exists = (id: string) => registry.find(id)?.deletedAt === null
-    const changed = new ChangedCells(destination.progress, exists)
+    const changed = new ChangedCells(destination.progress, (id) => registry.find(id))
     const concurrency = backups.concurrency * SCHEDULED_PER_SLOT
     const { maxLagMs } = backups
     const historyWithinMs = maxLagMs && maxLagMs * FIRST_BACKUP_SHARE
@@ -126,25 +125,28 @@ export class Upkeep {
   async #inspectAll(): Promise<void> {
     const { registry, state, settings } = this.#core
     try {
+      let areAllRead = true
       let cursor: string | undefined
       do {
         const page = registry.list({ cursor, limit: Math.min(INSPECTED_PER_TURN, registry.pageMax) })
         for (const { id } of page.cells) {
           if (this.#stopped) return
-          this.#inspect(id)
+          const isRead = this.#core.unreadable.look(id, () => this.#inspect(id))
+          if (isRead === undefined) areAllRead = false
         }
         cursor = page.nextCursor ?? undefined
         await turnOfTheLoop()
       } while (cursor !== undefined && !this.#stopped)
       if (this.#stopped) return
-      state.markComplete()
+      // Otherwise the next start looks again.
+      if (areAllRead) state.markComplete()
       this.#sweeper.reschedule()
     } catch (err) {
       settings.log.error({ err }, 'could not inspect all cells after a crash of the machine')
     }
   }
 
-  #inspect(id: string): void {
+  #inspect(id: string): true {
     const { hints, destination, files, settings } = this.#core
     // A cell that is lost is searched once it is restored: the search would restore it.
     if (files.exists(id))
@@ -152,5 +154,6 @@ export class Upkeep {
     destination?.trackers.use(id, (tracker) => {
       if (tracker.differsFromFiles()) tracker.markChanged()
     })
+    return true
   }
 }

@@ -20,6 +20,7 @@ const EPOCH_MS = Date.UTC(2026, 0, 1)
 export class SteppedClock implements Clock {
   #now: number
   #monotonic = 0
+  #sleptMs = 0
   readonly #timers = new Set<PendingTimer>()
 
   /** @param now where it begins, in milliseconds since the Unix epoch; 2026-01-01T00:00:00Z by default */
@@ -33,6 +34,10 @@ export class SteppedClock implements Clock {
 
   monotonic(): number {
     return this.#monotonic
+  }
+
+  sinceBoot(): number {
+    return this.#monotonic + this.#sleptMs
   }
 
   setTimer(run: () => void, delayMs: number): Timer {
@@ -61,6 +66,12 @@ export class SteppedClock implements Clock {
   /** Sets the wall clock by milliseconds, forward or back, as an administrator would: no timer notices. */
   step(ms: number): void {
     this.#now += ms
+  }
+
+  /** Lets the machine sleep for milliseconds, as a laptop with its lid closed: no timer moves, and `monotonic()` stands still. */
+  sleep(ms: number): void {
+    this.#now += ms
+    this.#sleptMs += ms
   }
 
   #pass(ms: number): void {

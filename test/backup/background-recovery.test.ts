@@ -141,6 +141,32 @@ describe('After a total loss', () => {
     expect([...(store.core.recovery?.failures ?? [])]).toEqual([[never.id, 'no_backup']])
   })
 
+  test('accounts take turns, and cells of one whose restores take long hold up no other account', async () => {
+    const first = await place.create()
+    const [attacker, neighbour] = [first.accounts.create().id, first.accounts.create().id]
+    const cells = [neighbour, neighbour, neighbour, ...Array<string>(6).fill(attacker)].map((accountId) =>
+      createLedger(first, { accountId }),
+    )
+    for (const cell of cells) {
+      place.clock.advance(MINUTE_MS)
+      addRow(cell, 'note')
+      await first.backups.snapshot(cell.id)
+    }
+    await first.core.catalogStored()
+    await first.close()
+    place.loseData()
+    const gated = new GatedStore(place.folder())
+    const store = await place.open({ objectStore: gated, log })
+    const ids = cells.map(({ id }) => id)
+    gated.gates = ofRestore(ids.slice(3))
+    place.clock.advance(BEGIN_MS)
+    await turnsUntil(() => ids.slice(0, 3).every(isHere), 'the neighbour has its cells')
+    expect(ids.slice(3).filter(isHere)).toEqual([])
+    gated.open()
+    await untilEnded(store)
+    expect(ids.every(isHere)).toBe(true)
+  })
+
   test('one damaged backup stops no other cell, and a use of that cell says what is wrong', async () => {
     const ids = await lostCells(6)
     const damaged = ids[2] as string

@@ -61,6 +61,10 @@ class PlannedBackups implements Pick<ChangedCells, keyof ChangedCells> {
     return this.cells.get(cellId)
   }
 
+  accountOf(cellId: string): string {
+    return cellId.split('/')[1] ?? ''
+  }
+
   times(): number[] {
     return this.made.map(({ at }) => at)
   }
@@ -336,4 +340,45 @@ test('with shipping, a changed cell without a history is backed up within the gi
   for (const cellId of ['new', 'shipped']) schedule.changed(cellId)
   backups.clock.advance(2_500)
   expect(backups.made).toEqual([{ cellId: 'new', kind: 'incremental', at: 2_500 }])
+})
+
+describe('the due cells of one account', () => {
+  test('hold up no other account, however many they are and however long their backups take', async () => {
+    const backups = new PlannedBackups()
+    backups.quick = false
+    const schedule = backups.schedule({ historyWithinMs: 0, concurrency: 4 })
+    const change = (cellId: string) => {
+      backups.change(cellId)
+      schedule.changed(cellId)
+    }
+    const begun = () => backups.made.map(({ cellId }) => cellId)
+    for (let cell = 1; cell <= 500; cell++) change(`${cell}/attacker`)
+    expect(begun()).toEqual(['1/attacker', '2/attacker'])
+    for (const cellId of ['1/b', '2/b', '1/c']) change(cellId)
+    expect(begun().slice(2)).toEqual(['1/b', '2/b'])
+    for (const { end } of backups.running.slice(2)) end()
+    for (let turn = 0; turn < 5; turn++) await setImmediate()
+    // The attacker has half of all.
+    expect(begun().slice(4)).toEqual(['1/c'])
+    backups.running[0]?.end()
+    for (let turn = 0; turn < 5; turn++) await setImmediate()
+    expect(begun().slice(5)).toEqual(['3/attacker'])
+  })
+
+  test('take their turns with those of other accounts, and not by the time since which they are due', async () => {
+    const backups = new PlannedBackups()
+    backups.quick = false
+    const schedule = backups.schedule({ historyWithinMs: MINUTE_MS, concurrency: 1 })
+    for (const cellId of ['1/a', '2/a', '3/a', '1/b', '1/c']) {
+      backups.change(cellId)
+      schedule.changed(cellId)
+      backups.clock.advance(1)
+    }
+    backups.clock.advance(MINUTE_MS)
+    for (let cell = 0; cell < 4; cell++) {
+      backups.running[cell]?.end()
+      for (let turn = 0; turn < 5; turn++) await setImmediate()
+    }
+    expect(backups.made.map(({ cellId }) => cellId)).toEqual(['1/a', '2/a', '1/b', '1/c', '3/a'])
+  })
 })

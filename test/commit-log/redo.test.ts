@@ -7,6 +7,7 @@ import { redo, removeLogs, supersede } from '../../src/commit-log/redo.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
 
 const [CELL, OTHER] = [newCellId(), newCellId()]
+const WHOLE = { damaged: new Map(), unreadable: new Map(), isNameLost: false }
 const SALTS = Buffer.from('newsalts')
 
 /** A store with a WAL of 1,000 bytes, and a way to write logs. */
@@ -42,7 +43,7 @@ describe('redo', () => {
     const store = openStore()
     store.write('1-1.1.log', [record(900, 'a'), record(1_000, 'b')])
     for (let i = 0; i < 2; i++) {
-      expect(await redo(store)).toEqual({ damaged: new Map(), isNameLost: false })
+      expect(await redo(store)).toEqual({ ...WHOLE, redone: new Set([CELL]) })
       expect(store.read()).toEqual(
         Buffer.concat([store.content.subarray(0, 900), Buffer.alloc(100, 'a'), Buffer.alloc(100, 'b')]),
       )
@@ -67,7 +68,7 @@ describe('redo', () => {
     const bytes = fs.readFileSync(file)
     for (const letter of ['a', 'b']) bytes[bytes.indexOf(letter.repeat(50)) + 10] = 0
     fs.writeFileSync(file, bytes)
-    expect(await redo(store)).toEqual({ damaged: new Map([[CELL, 600]]), isNameLost: false })
+    expect(await redo(store)).toEqual({ ...WHOLE, redone: new Set([CELL]), damaged: new Map([[CELL, 600]]) })
     expect(store.read().subarray(900)).toEqual(Buffer.alloc(100, 'c'))
   })
 })

@@ -100,6 +100,46 @@ describe('the check of a closed cell', () => {
     await expect(check(paths)).rejects.toMatchObject({ code: 'SQLITE_CORRUPT' })
   })
 
+  test.each([
+    [
+      'a search index over an endless view',
+      `CREATE VIEW v AS WITH RECURSIVE r (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r) SELECT i AS rowid, 'a' AS x FROM r;
+       CREATE VIRTUAL TABLE f USING fts4(content="v", x);`,
+    ],
+    [
+      'a generated column that never ends',
+      `CREATE TABLE g (n); INSERT INTO g VALUES (1);
+       ALTER TABLE g ADD COLUMN m TEXT AS (instr(hex(zeroblob(20000000 + (n IS NULL))), hex(zeroblob(10000000)) || '1'));`,
+    ],
+  ])(
+    'runs nothing that the schema computes, such as %s, and finds damaged pages in spite of it',
+    async (_, schema) => {
+      const { paths } = closedWithLog()
+      const connection = new Database(paths.database)
+      connection.exec(schema)
+      connection.close()
+      await check(paths, 0)
+      const handle = fs.openSync(paths.database, 'r+')
+      for (let page = 3; page < 20; page++)
+        fs.writeSync(handle, Buffer.alloc(4_096, 0xa5), 0, 4_096, page * 4_096)
+      fs.closeSync(handle)
+      await expect(check(paths)).rejects.toMatchObject({ code: 'SQLITE_CORRUPT' })
+    },
+  )
+
+  test('finds a damaged page of a table with a generated column', async () => {
+    const { paths } = closedWithLog()
+    const connection = new Database(paths.database)
+    connection.exec('CREATE TABLE g (n, m AS (n + 1)); INSERT INTO g (n) SELECT randomblob(2000) FROM t')
+    const pages = connection.pragma('page_count', { simple: true }) as number
+    connection.close()
+    await check(paths, 0)
+    const handle = fs.openSync(paths.database, 'r+')
+    fs.writeSync(handle, Buffer.alloc(4_096, 0xa5), 0, 4_096, (pages - 2) * 4_096)
+    fs.closeSync(handle)
+    await expect(check(paths)).rejects.toMatchObject({ code: 'SQLITE_CORRUPT' })
+  })
+
   test('leaves files alone that have become somebody else’s', async () => {
     const { paths } = closedWithLog()
     fs.rmSync(paths.database)

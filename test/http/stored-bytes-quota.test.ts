@@ -74,6 +74,23 @@ test('An account over its quota of bytes reads and deletes, uses what that frees
   await bench.close()
 })
 
+test('What cells take within a second of their last measurement counts a second later, if nobody uses them again, too', async () => {
+  const bench = await Bench.open(viaFetch, { store: { quotas: { bytesMax: MAX }, checkpointBytes: 65_536 } })
+  let time = 0
+  bench.clock.monotonic = () => time
+  for (let i = 0; i < 3; i++) {
+    bench.newCell()
+    expect((await bench.send(sql('CREATE TABLE t (a)'))).status).toBe(200)
+    expect((await bench.send(sql('INSERT INTO t VALUES (zeroblob(200000))'))).status).toBe(200)
+  }
+  time += 1_000
+  expect((await bench.send({ method: 'POST', path: '/v1/databases', body: {} })).json).toMatchObject({
+    code: 'quota_exceeded',
+    usage: expect.toSatisfy((usage: number) => usage > 600_000),
+  })
+  await bench.close()
+})
+
 test('A deleted cell gives its bytes back, and a start counts those of all cells', async () => {
   const bench = await openBench()
   const first = bench.cell

@@ -1,13 +1,16 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { afterEach, describe, expect, test, vi } from 'vitest'
+import type { CellPaths } from '../../src/base/store-paths.ts'
 import { readLog } from '../../src/commit-log/log-reader.ts'
 import type { Cell } from '../../src/store/cell.ts'
 import type { CellStore } from '../../src/store/cell-store.ts'
+import { KeptLog } from '../support/kept-log.ts'
 import { openTestStore, type TestStore } from '../support/open-test-store.ts'
+import { outOfReach } from '../support/out-of-reach.ts'
 import { StoreDirectory } from '../support/store-directory.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
-import { codeOf } from '../support/thrown.ts'
+import { codeOf, thrownBy } from '../support/thrown.ts'
 
 afterEach(() => void vi.restoreAllMocks())
 
@@ -187,5 +190,95 @@ describe('the commit log of a store (invariant 1)', () => {
       await vi.waitFor(() => expect(opened.openCell(cell.id).quarantine?.reason).toBe('damaged'))
     }
     expect(nOf(opened, closed)).toBeUndefined()
+  })
+
+  test('with such damage closes them next to folders that are not of cells: a file system has a lost+found', async () => {
+    const { directory, a, b } = await openStore()
+    await write(a, b)
+    await write(a, b)
+    const lost = powerLoss(directory)
+    damage(lost, () => 512 + 20)
+    const folder = path.join(lost.paths.cells, 'lost+found')
+    fs.mkdirSync(folder)
+    outOfReach(folder)
+    const store = await lost.open()
+    for (const cell of [a, b]) expect(codeOf(() => nOf(store, cell))).toBe('cell_quarantined')
+  })
+
+  test.for([
+    ['write-ahead log', (paths: CellPaths) => paths.wal],
+    ['folder', (paths: CellPaths) => paths.directory],
+  ] as const)(
+    'that meets an unreadable %s keeps the commits of that cell, and all others start',
+    async ([, file]) => {
+      const { directory, a, b } = await openStore()
+      await write(a, b)
+      const n = await write(a, b)
+      const lost = powerLoss(directory)
+      const back = outOfReach(file(lost.paths.cell(a.id)))
+      for (let start = 0; start < 2; start++) {
+        const log = new KeptLog()
+        const store = await lost.open({ log })
+        expect(nOf(store, b)).toBe(n)
+        expect(log.errors).toMatchObject([{ cellId: a.id, err: { code: 'ELOOP' } }])
+        await store.close()
+      }
+      back()
+      const store = await lost.open()
+      expect([nOf(store, a), nOf(store, b)]).toEqual([n, n])
+      expect(fs.readdirSync(lost.paths.commitLogs)).toEqual([])
+    },
+  )
+
+  test('serves no cell without its commits, also if its write-ahead log can be read again before the next start', async () => {
+    const { directory, a, b } = await openStore()
+    await write(a, b)
+    const n = await write(a, b)
+    const lost = powerLoss(directory)
+    const back = outOfReach(lost.paths.cell(a.id).directory)
+    const store = await lost.open()
+    back()
+    expect(thrownBy(() => nOf(store, a))).toMatchObject({
+      code: 'cell_quarantined',
+      details: { reason: 'io_error' },
+    })
+    expect(store.openCell(a.id).quarantine).toMatchObject({ reason: 'io_error' })
+    const census = await store.core.census.take()
+    expect(census.quarantined).toMatchObject([{ cellId: a.id, reason: 'io_error' }])
+    await store.close()
+    expect(nOf(await lost.open(), a)).toBe(n)
+  })
+
+  test('does not bring commits back over a restored cell, although they could not be redone before', async () => {
+    const objectStore = `file://${tempDirectory()}`
+    const { directory, store, a, b } = await openStore({ objectStore })
+    a.kv.put('of', 'the backup')
+    const { version } = await store.backups.snapshot(a.id)
+    await write(a, b)
+    a.kv.put('of', 'the old history')
+    await write(a, b)
+    const lost = powerLoss(directory)
+    const back = outOfReach(lost.paths.cell(a.id).directory)
+    const opened = await lost.open({ objectStore, takeOver: true })
+    back()
+    await opened.backups.restore(a.id, { version })
+    expect(opened.openCell(a.id).kv.get('of')).toBe('the backup')
+    opened.openCell(a.id).kv.put('of', 'the new history')
+    await opened.close()
+    const again = await lost.open({ objectStore })
+    expect(again.openCell(a.id).kv.get('of')).toBe('the new history')
+  })
+
+  test('fails the start if the disk has no room for its commits: no cell is to blame', async () => {
+    const { directory, a, b } = await openStore()
+    const n = await write(a, b)
+    const lost = powerLoss(directory)
+    const refuse = vi.spyOn(fs, 'writeSync').mockImplementation(() => {
+      throw Object.assign(new Error('ENOSPC'), { code: 'ENOSPC', syscall: 'write' })
+    })
+    await expect(lost.open()).rejects.toMatchObject({ code: 'disk_full' })
+    refuse.mockRestore()
+    const store = await lost.open()
+    expect([nOf(store, a), nOf(store, b)]).toEqual([n, n])
   })
 })

@@ -176,6 +176,20 @@ describe('an import', () => {
       })
   })
 
+  test('refuses a virtual table in place of a table of a search table: its own check would begin another one', async () => {
+    const { store } = await openTestStore()
+    const inner = 'CREATE VIRTUAL TABLE T_config USING fts5(k, v)'
+    const file = unsafe(
+      `CREATE VIRTUAL TABLE t USING fts5(a); DELETE FROM sqlite_schema WHERE name = 't_config';
+       INSERT INTO sqlite_schema VALUES ('table', 'T_config', 'T_config', 0, '${inner}')`,
+    )
+    for (const sqlPolicy of ['tenant', 'trusted'] as const)
+      await expect(store.importCell(file, { sqlPolicy })).rejects.toMatchObject({
+        code: 'invalid_database',
+        message: expect.stringContaining('"T_config" is a virtual table in place of'),
+      })
+  })
+
   test('rebuilds the engine’s index: one that names entries which are not there would be collected forever', async () => {
     const { store } = await openTestStore()
     const filled = foreign(whole(2, "INSERT INTO _cell_kv VALUES ('k', 'v', 1000, 1)"))

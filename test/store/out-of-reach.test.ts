@@ -5,16 +5,10 @@ import { finishRestore } from '../../src/backup/restore/restore-install.ts'
 import { StorePaths } from '../../src/base/store-paths.ts'
 import { openTestDatabase } from '../support/open-test-database.ts'
 import { openTestCell } from '../support/open-test-store.ts'
+import { outOfReach } from '../support/out-of-reach.ts'
 import { StoreDirectory } from '../support/store-directory.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
 import { codeOf } from '../support/thrown.ts'
-
-/** Puts a file where nobody can look at it until the returned function is called: behind a link that leads to itself. */
-function outOfReach(file: string): () => void {
-  fs.renameSync(file, `${file}.away`)
-  fs.symlinkSync(path.basename(file), file)
-  return () => fs.renameSync(`${file}.away`, file)
-}
 
 test('a store whose catalog can not be looked at is not taken for none, and keeps it (invariant 14)', async () => {
   const directory = StoreDirectory.ofTest(path.join(tempDirectory(), 'data'))

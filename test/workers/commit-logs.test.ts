@@ -2,6 +2,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { expect, test } from 'vitest'
 import { readLog } from '../../src/commit-log/log-reader.ts'
+import { quarantineUntilStart } from '../../src/engine/quarantine.ts'
 import { until } from '../support/until.ts'
 import { openWorkerStore, type WorkerStore } from '../support/worker-store.ts'
 
@@ -40,4 +41,18 @@ test('the commit log of a killed worker goes, and holds up no cell; those of oth
   expect(node.log.filter(({ level }) => level === 'error')).toEqual([])
   await node.close()
   expect(fs.readdirSync(store.paths.commitLogs)).toEqual([])
+}, 60_000)
+
+test('no worker serves a cell whose commits could not be brought back at the start (invariant 1)', async () => {
+  const { service, store } = await openWorkerStore({ hasObjects: false, service: { workers: 2 } })
+  const [closed, other] = [store.createCell().id, store.createCell().id]
+  fs.mkdirSync(store.paths.commitLogs, { recursive: true })
+  quarantineUntilStart(store.paths.cell(closed), store.clock.now())
+  const put = { op: 'kv.put', key: 'n', value: '1' } as const
+  await expect(service.execute(closed, put)).rejects.toMatchObject({
+    code: 'cell_quarantined',
+    details: { reason: 'io_error' },
+  })
+  expect(await service.describe(closed)).toMatchObject({ quarantine: { reason: 'io_error' } })
+  await service.execute(other, put)
 }, 60_000)

@@ -11,6 +11,7 @@ import type { DatabaseReader } from '../create/database-reader.ts'
 import { CellBrancher } from '../restore/cell-brancher.ts'
 import type { RestoredNames } from '../restore/cell-installer.ts'
 import { CellRestorer, type CellRestorerParts } from '../restore/cell-restorer.ts'
+import type { ShipOptions } from '../restore/find-target.ts'
 import { type Flushed, type FlushOptions, holdsAllOf } from '../shipping/flushes.ts'
 import type { Shipper } from '../shipping/shipper.ts'
 import { type ShippingStatus, shippingStatus } from '../shipping/shipping-status.ts'
@@ -153,7 +154,7 @@ export class Archiver implements ArchiverClient {
       paths,
       limits,
       threads,
-      ship: shipping && ((cellId, { signal }) => this.#ship(cellId, signal)),
+      ship: shipping && ((cellId, options) => this.#ship(cellId, options)),
       isStored: (cellId) => destination.isStored(cellId),
     }
     this.#restorer = new CellRestorer(restoring)
@@ -277,8 +278,9 @@ export class Archiver implements ArchiverClient {
   }
 
   /** @returns whether all that the cell has committed is stored now */
-  async #ship(cellId: string, signal: AbortSignal | undefined): Promise<boolean> {
-    return holdsAllOf(cellId, await this.flush(signal, { isAtOnce: true, about: [cellId] }))
+  async #ship(cellId: string, { signal, accountId }: ShipOptions): Promise<boolean> {
+    const isAtOnce = accountId === undefined
+    return holdsAllOf(cellId, await this.flush(signal, { isAtOnce, about: [cellId] }))
   }
 
   async flush(signal?: AbortSignal, options?: FlushOptions): Promise<Flushed> {

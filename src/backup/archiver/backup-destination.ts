@@ -131,8 +131,8 @@ export class BackupDestination {
       lastLogObject: () => this.lastLogObject(),
       clock,
       log,
-      proveDatabase: async (file, size) => {
-        await threads.check({ kind: 'prove', file, member: DATABASE_MEMBER }, size)
+      proveDatabase: async (file, size, whose) => {
+        await threads.check({ kind: 'prove', file, member: DATABASE_MEMBER }, size, whose)
       },
     })
   }

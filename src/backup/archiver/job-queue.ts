@@ -178,10 +178,14 @@ export class JobQueue {
     const running = this.#running[lane]
     while (running.size < this.#limits.atOnce[lane]) {
       const hasRoom = this.#room(lane)
-      const next = this.#waiting[lane].take((job) => {
-        const isCellFree = !job.isExclusive || job.hasBegun || !this.#cells.has(job.request.cellId)
-        return isCellFree && this.#isWithinShare(lane, job) && hasRoom(job)
-      })
+      const take = (backgroundMax: number) =>
+        this.#waiting[lane].take((job) => {
+          const isCellFree = !job.isExclusive || job.hasBegun || !this.#cells.has(job.request.cellId)
+          return isCellFree && this.#isWithinShare(lane, job, backgroundMax) && hasRoom(job)
+        })
+      const { atOnce } = this.#limits
+      // An account has more than half of the slots for its background jobs only if nobody else wants them.
+      const next = take(atOnce[lane] / 2) ?? take(atOnce[lane])
       if (next === undefined) return
       running.add(next)
       if (next.isExclusive) this.#cells.add(next.request.cellId)
@@ -190,11 +194,12 @@ export class JobQueue {
     }
   }
 
-  /** What accounts ask for leaves a slot of each lane to other accounts: a job may take as long as its cell does. */
-  #isWithinShare(lane: Lane, { need, request: { account } }: Job): boolean {
-    if (need !== 'requested' || account === '') return true
+  /** The jobs of an account leave a slot of each lane to other accounts: a job may take as long as its cell does. */
+  #isWithinShare(lane: Lane, { need, request: { account } }: Job, backgroundMax: number): boolean {
+    if (need === 'waiting' || account === '') return true
     const own = [...this.#running[lane]].filter((job) => job.request.account === account)
-    return own.length < Math.max(1, this.#limits.atOnce[lane] - 1)
+    const most = this.#limits.atOnce[lane] - 1
+    return own.length < Math.max(1, need === 'background' ? Math.min(most, backgroundMax) : most)
   }
 
   /** Which jobs may run next to those of the lane that run now. */

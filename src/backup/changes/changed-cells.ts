@@ -1,14 +1,15 @@
+import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { BackupProgress, BackupProgressTable } from './progress-table.ts'
 
 /** The cells that have changed since their newest backup, for the schedule. */
 export class ChangedCells {
   readonly #progress: BackupProgressTable
-  readonly #exists: (cellId: string) => boolean
+  readonly #record: (cellId: string) => CellRecord | undefined
 
-  /** @param exists false for a deleted cell, and for the catalog, which has its own schedule */
-  constructor(progress: BackupProgressTable, exists: (cellId: string) => boolean) {
+  /** @param record undefined for the catalog, which has its own schedule */
+  constructor(progress: BackupProgressTable, record: (cellId: string) => CellRecord | undefined) {
     this.#progress = progress
-    this.#exists = exists
+    this.#record = record
   }
 
   all(): BackupProgress[] {
@@ -19,5 +20,14 @@ export class ChangedCells {
   find(cellId: string): BackupProgress | undefined {
     const progress = this.#progress.find(cellId)
     return (progress.dirty || progress.dirtySinceSnapshot) && this.#exists(cellId) ? progress : undefined
+  }
+
+  /** Whose turn its backup takes; empty for the owner's. */
+  accountOf(cellId: string): string {
+    return this.#record(cellId)?.accountId ?? ''
+  }
+
+  #exists(cellId: string): boolean {
+    return this.#record(cellId)?.deletedAt === null
   }
 }

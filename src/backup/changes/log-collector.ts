@@ -1,4 +1,5 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
+import { AccountQueue } from '../../base/account-queue.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { among, type CollectedLogs, type CollectLimits, type ShippedPlace } from './cell-log.ts'
@@ -13,18 +14,23 @@ const NOTHING = { bytes: 0, isWhole: true }
 /** Tells what the cells of this process have not shipped yet. */
 export class LogCollector {
   readonly #trackers: ChangeTrackers
+  readonly #accountOf: (cellId: string) => string
   readonly #clock: Clock
   readonly #log: Log
   /** Cells that were told of. */
   readonly #unreadable = new Set<string>()
+  /** Accounts of which something was collected, in the order of their last turns. */
+  readonly #hadTurn = new Set<string>()
 
-  constructor(trackers: ChangeTrackers, clock: Clock, log: Log) {
+  /** @param accountOf empty for a cell of the owner, and for one that this process does not know */
+  constructor(trackers: ChangeTrackers, accountOf: (cellId: string) => string, clock: Clock, log: Log) {
     this.#trackers = trackers
+    this.#accountOf = accountOf
     this.#clock = clock
     this.#log = log
   }
 
-  /** Those first that were collected longest ago. */
+  /** Accounts take turns, also from one call to the next; of each, those cells come first that were collected longest ago. */
   async collect({ cellsMax, bytesMax, except, about, wanted = [] }: CollectLimits): Promise<CollectedLogs> {
     const asOf = this.#clock.now()
     const collected: CollectedLogs = {
@@ -41,8 +47,8 @@ export class LogCollector {
     const leftOut = new Set(except)
     let room = bytesMax
     let looked = 0
-    const unshipped = [...this.#trackers.unshipped]
-    for (const [i, cellId] of unshipped.entries()) {
+    const waiting = this.#inTurns()
+    for (let cellId = waiting.take(); cellId !== undefined; cellId = waiting.take()) {
       if (looked++ % CELLS_PER_TURN === CELLS_PER_TURN - 1) await turnOfTheLoop()
       if (leftOut.has(cellId)) {
         collected.unreadable.push(cellId)
@@ -52,7 +58,7 @@ export class LogCollector {
       if (isFull) {
         collected.isAll = false
         collected.hasMore = true
-        for (const left of unshipped.slice(i)) partial.add(left)
+        for (const left of [cellId, ...waiting]) partial.add(left)
         break
       }
       const { bytes, isWhole } = this.#collectCell(cellId, room, collected)
@@ -63,6 +69,18 @@ export class LogCollector {
     return about === undefined
       ? collected
       : { ...collected, withoutHistory: among(collected.withoutHistory, about) }
+  }
+
+  #inTurns(): AccountQueue<string> {
+    const byAccount = Map.groupBy(this.#trackers.unshipped, this.#accountOf)
+    const late = [...this.#hadTurn].filter((account) => byAccount.has(account))
+    const early = [...byAccount.keys()].filter((account) => !this.#hadTurn.has(account))
+    const waiting = new AccountQueue<string>()
+    for (const account of [...early, ...late])
+      for (const cellId of byAccount.get(account) ?? []) waiting.add(account, cellId)
+    this.#hadTurn.clear()
+    for (const account of late) this.#hadTurn.add(account)
+    return waiting
   }
 
   /** Everything before these places is in the object store. */
@@ -113,6 +131,9 @@ export class LogCollector {
     const history = tracker.history.shipped?.id as string
     collected.logs.push({ cellId, history, pieces })
     this.#trackers.collected(cellId)
+    const account = this.#accountOf(cellId)
+    this.#hadTurn.delete(account)
+    this.#hadTurn.add(account)
     return { bytes, isWhole: isAll }
   }
 }

@@ -24,8 +24,12 @@ export interface BackupTarget {
   /** The last log object that is stored; null if there is none. */
   lastLogObject(): string | null
   clock: Clock
-  /** Runs SQLite's check of every page. @throws `backup_corrupt` */
-  proveDatabase(file: string, size: number): Promise<void>
+  /** Runs SQLite's check of every page. @throws `backup_corrupt`; the signal's reason */
+  proveDatabase(
+    file: string,
+    size: number,
+    whose: { account: string; signal: AbortSignal; base: string },
+  ): Promise<void>
 }
 
 /** What to make, and under which name. */
@@ -144,10 +148,12 @@ export class CellBackup {
   }
 
   /** Damage that goes into a backup is found only when the last sound one may be gone. */
-  async #prove(copy: BaseCopy | undefined): Promise<void> {
+  async #prove(copy: BaseCopy | undefined, signal: AbortSignal): Promise<void> {
     if (copy === undefined) return
+    const { account_id, cell_id: base } = this.#identity
+    const account = account_id ?? ''
     try {
-      await this.#target.proveDatabase(copy.path, copy.size)
+      await this.#target.proveDatabase(copy.path, copy.size, { account, signal, base })
     } catch (error) {
       throw isCellError(error, 'backup_corrupt') ? damagedCell(error) : error
     }
@@ -195,14 +201,14 @@ export class CellBackup {
     const { writeArchive } = await import('../archive/archive-writer.ts')
     const { signal, onProgress } = this.#options
     const failed = new AbortController()
-    const proof = this.#prove(copy).catch((error) => {
-      failed.abort()
-      throw error
-    })
+    const both = signal === undefined ? failed.signal : AbortSignal.any([signal, failed.signal])
+    const proof = this.#prove(copy, both)
     const writing = writeArchive(spool, manifest, members, {
-      signal: signal === undefined ? failed.signal : AbortSignal.any([signal, failed.signal]),
+      signal: both,
       onProgress: (bytes, total) => onProgress?.({ phase: 'compress', bytes, total }),
     })
+    // If one fails, the other one ends with the same error.
+    for (const each of [proof, writing]) each.catch((error) => failed.abort(error))
     // Both have ended after this: neither uses a file that is removed next.
     for (const outcome of await Promise.allSettled([proof, writing]))
       if (outcome.status === 'rejected') throw outcome.reason

@@ -12,6 +12,12 @@ import { describeHolder, readRecord } from './holder-record.ts'
  */
 const FRESH_MS = 15_000
 
+/** By both clocks that nobody sets. */
+interface Moment {
+  monotonic: number
+  sinceBoot: number
+}
+
 /**
  * What a writer needs to know of its epoch: whether it is still the newest one. What was stored counts only if the look
  * after it finds no newer fence. A new node makes its fence before it reads anything: so a write that it did not see ended
@@ -31,8 +37,7 @@ export class EpochGuard {
   #epoch: number | undefined
   #excludesOthers: boolean | undefined
   #failure: CellError | undefined
-  /** By the monotonic clock. */
-  #confirmedAt = Number.NEGATIVE_INFINITY
+  #confirmedAt: Moment = { monotonic: Number.NEGATIVE_INFINITY, sinceBoot: Number.NEGATIVE_INFINITY }
 
   /** @param store as it is, without a guard */
   constructor(store: ObjectStore, clock: Clock) {
@@ -62,7 +67,7 @@ export class EpochGuard {
   hold(epoch: number, excludesOthers?: boolean): void {
     this.#epoch = epoch
     this.#excludesOthers = excludesOthers
-    this.#confirmedAt = this.#clock.monotonic()
+    this.#confirmedAt = this.#now()
     this.held.emit(epoch)
   }
 
@@ -82,14 +87,14 @@ export class EpochGuard {
   async confirm(options: CallOptions = {}): Promise<void> {
     this.assertNotLost()
     if (this.#epoch === undefined) await this.acquire(options)
-    else if (this.#clock.monotonic() - this.#confirmedAt > FRESH_MS) await this.check(options)
+    else if (!this.#isFresh()) await this.check(options)
   }
 
   /** Call after a write that extends history: it counts if this resolves. @throws `taken_over`, what the store throws */
   async check(options: CallOptions = {}): Promise<void> {
     this.assertNotLost()
     if (this.#epoch === undefined) throw notTaken()
-    const lookedAt = this.#clock.monotonic()
+    const lookedAt = this.#now()
     const newer = fenceKey(this.#epoch + 1)
     if ((await this.#store.head(newer, options)) !== undefined) {
       const holder = await readRecord(this.#store, newer, options).catch(() => undefined)
@@ -100,7 +105,19 @@ export class EpochGuard {
       )
     }
     this.assertNotLost()
-    this.#confirmedAt = Math.max(this.#confirmedAt, lookedAt)
+    // Of two looks at the same time, the later one counts.
+    if (lookedAt.sinceBoot > this.#confirmedAt.sinceBoot) this.#confirmedAt = lookedAt
+  }
+
+  /** The monotonic clock may stand still while the machine sleeps, and the other one may not count all of it either. */
+  #isFresh(): boolean {
+    const { monotonic, sinceBoot } = this.#now()
+    const at = this.#confirmedAt
+    return Math.max(monotonic - at.monotonic, sinceBoot - at.sinceBoot) <= FRESH_MS
+  }
+
+  #now(): Moment {
+    return { monotonic: this.#clock.monotonic(), sinceBoot: this.#clock.sinceBoot() }
   }
 }
 

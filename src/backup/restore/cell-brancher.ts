@@ -1,5 +1,4 @@
 import { CellError, isCellError } from '../../errors.ts'
-import { DATABASE_MEMBER } from '../archive/manifest.ts'
 import type { RestoreResult } from '../versions/backup-types.ts'
 import { backupNotFound, parseVersion } from '../versions/object-keys.ts'
 import { type BuildOptions, buildTarget } from './build-target.ts'
@@ -23,7 +22,7 @@ export class CellBrancher {
    * @throws as a restore; `backup_not_found` also for what retention or a purge removes meanwhile
    */
   async run(source: string, cellId: string, branch: CellBranch): Promise<RestoreResult> {
-    const { clock, objectStore, threads } = this.#parts
+    const { clock, objectStore } = this.#parts
     const { signal } = branch
     const started = clock.monotonic()
     signal?.throwIfAborted()
@@ -32,7 +31,6 @@ export class CellBrancher {
       const found = await findTarget(this.#parts, source, branch)
       const { manifest, time } = found.target
       const sizeBytes = await buildTarget(this.#parts, source, found, paths, branch)
-      await threads.run({ kind: 'detach', file: paths.restoreTarget, member: DATABASE_MEMBER }, sizeBytes)
       signal?.throwIfAborted()
       const { version, kind } = manifest
       const durationMs = clock.monotonic() - started

@@ -89,9 +89,9 @@ export class CellRestorer {
   }
 
   /** @throws what the object store does, unless the cell is lost: then there is nothing to ship */
-  async #ship(cellId: string, { recovers, isLocal, signal }: CellRestore): Promise<boolean> {
+  async #ship(cellId: string, { recovers, isLocal, accountId, signal }: CellRestore): Promise<boolean> {
     const { ship } = this.#parts
-    return ship !== undefined && !recovers && isLocal && (await ship(cellId, { signal }))
+    return ship !== undefined && !recovers && isLocal && (await ship(cellId, { signal, accountId }))
   }
 
   /**

@@ -13,9 +13,14 @@ export interface FinderParts extends TargetParts {
    *
    * @returns whether all that it has committed is stored now
    */
-  ship?: ((cellId: string, options: CallOptions) => Promise<boolean>) | undefined
+  ship?: ((cellId: string, options: ShipOptions) => Promise<boolean>) | undefined
   /** Whether what is known of the cell on this machine shows that all that it has committed is stored. */
   isStored(cellId: string): boolean
+}
+
+export interface ShipOptions extends CallOptions {
+  /** What an account asks for shares its log objects with what comes soon. Undefined: the store's owner waits for nobody. */
+  accountId?: string | undefined
 }
 
 /** What is restored, and for whom. */
@@ -52,7 +57,8 @@ export async function findTarget(
   const goneAt = record === undefined ? Number.POSITIVE_INFINITY : (record.deletedAt ?? undefined)
   const isGone = goneAt !== undefined
   const isPending = isLocal && !isGone && (timestamp !== undefined || recovers)
-  const isBehind = isGone || (isPending && !(ship ? await ship(cellId, { signal }) : isStored(cellId)))
+  const isBehind =
+    isGone || (isPending && !(ship ? await ship(cellId, { signal, accountId }) : isStored(cellId)))
   const contents = await index.contents(cellId, { signal })
   const { versions } = contents
   const listing = listingOf(versions)

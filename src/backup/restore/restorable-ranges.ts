@@ -4,8 +4,8 @@ import type { CallOptions } from '../object-store/object-store.ts'
 import { collectLog } from '../shipping/cell-pieces.ts'
 import { type LastPiece, lastPiece } from '../shipping/last-piece.ts'
 import type { LogIndex } from '../shipping/log-index.ts'
-import type { LogRef } from '../shipping/log-row.ts'
-import { endOfVersion, firstAfter } from '../shipping/version-place.ts'
+import { LogRefs } from '../shipping/log-refs.ts'
+import { endOfVersion } from '../shipping/version-place.ts'
 import type { RestorableRange } from '../versions/backup-types.ts'
 import type { RestoredMark } from '../versions/object-keys.ts'
 import { goesOn, isUnchanged, knownTo, placeOf, timeOf } from './known-history.ts'
@@ -61,9 +61,9 @@ export async function restorableRanges(
 class Reach {
   readonly #log: LogIndex
   readonly #cellId: string
-  readonly #refs: readonly LogRef[]
+  readonly #refs: LogRefs
   /** Of them, those that are missing. */
-  readonly #missing: readonly LogRef[]
+  readonly #missing: LogRefs
   readonly #options: CallOptions
   #room: number
   /** A log object with what the cell committed in the history after the version before: all that it committed earlier is in those up to it. */
@@ -72,13 +72,13 @@ class Reach {
   constructor(
     log: LogIndex,
     cellId: string,
-    refs: readonly LogRef[],
+    refs: LogRefs,
     { objectsMax = OBJECTS_MAX, signal }: ReadOptions,
   ) {
     this.#log = log
     this.#cellId = cellId
     this.#refs = refs
-    this.#missing = refs.filter(({ isMissing }) => isMissing)
+    this.#missing = refs.missing
     this.#room = objectsMax
     this.#options = { signal }
   }
@@ -140,19 +140,19 @@ class Reach {
 
   /** Whether no log object from a version up to another object is missing. */
   #isWhole({ log }: ManifestHead, upTo: string): boolean {
-    const missing = this.#missing[firstAfter(this.#missing, log?.after ?? null)]
+    const missing = this.#missing.at(this.#missing.firstAfter(log?.after ?? null))
     return missing === undefined || missing.key > upTo
   }
 
   /** The log objects that can have what the cell committed after a version, and before the next one. */
   #between({ log }: ManifestHead, next: ManifestHead | undefined): Stretch {
-    const begin = firstAfter(this.#refs, log?.after ?? null)
+    const begin = this.#refs.firstAfter(log?.after ?? null)
     const end = next?.log === undefined ? this.#refs.length : endOfVersion(this.#refs, next.log, begin)
     return { begin, end }
   }
 }
 
-/** Some log objects, by their numbers in the row of all. Slices of it would be copied for each version. */
+/** Some log objects, by their numbers in the row of all. */
 interface Stretch {
   begin: number
   end: number
@@ -170,10 +170,10 @@ async function refsAfter(
   log: LogIndex,
   versions: readonly ManifestHead[],
   options: CallOptions,
-): Promise<LogRef[]> {
+): Promise<LogRefs> {
   const [oldest] = versions
     .flatMap((each) => each.log ?? [])
     .map(({ after }) => after ?? '')
     .sort()
-  return oldest === undefined ? [] : await log.after(oldest === '' ? null : oldest, options)
+  return oldest === undefined ? LogRefs.none : await log.after(oldest === '' ? null : oldest, options)
 }

@@ -42,7 +42,8 @@ export async function buildDatabase(
   makeDirectory(paths.directory)
   removeUnfinished(paths)
   const versions = [...target.chain, target.version]
-  const builder = new RestoreBuilder(paths.restoreTarget, versions, expected, threads)
+  const whose = { account: target.account_id ?? '', signal: progress.signal }
+  const builder = new RestoreBuilder(paths.restoreTarget, versions, expected, threads, whose)
   // The version to blame for damage.
   let reading: string | undefined
   try {

@@ -11,7 +11,12 @@ import { writeMember } from './restore-member.ts'
 import type { RestoreTaskRunner } from './restore-task.ts'
 import { RestoreTasks } from './restore-tasks.ts'
 import type { RestoreThread } from './restore-thread.ts'
-import { OWN_THREAD_BYTES, type RestoreThreads, SECOND_THREAD_BYTES } from './restore-threads.ts'
+import {
+  type CheckedFor,
+  OWN_THREAD_BYTES,
+  type RestoreThreads,
+  SECOND_THREAD_BYTES,
+} from './restore-threads.ts'
 import { type ReadPiece, writeWal } from './shipped-wal.ts'
 
 /** Applies the archives of a chain, one after the other, to the database under restore. */
@@ -20,6 +25,7 @@ export class RestoreBuilder {
   readonly #versions: readonly string[]
   readonly #expected: Acceptable
   readonly #threads: RestoreThreads
+  readonly #whose: CheckedFor
   #tasks: RestoreTaskRunner = new RestoreTasks()
   #thread: RestoreThread | undefined
   /** Checks the database while the first one hashes it. */
@@ -28,11 +34,18 @@ export class RestoreBuilder {
   /** Archives applied so far. */
   #applied = 0
 
-  constructor(file: string, versions: readonly string[], expected: Acceptable, threads: RestoreThreads) {
+  constructor(
+    file: string,
+    versions: readonly string[],
+    expected: Acceptable,
+    threads: RestoreThreads,
+    whose: CheckedFor,
+  ) {
     this.#file = file
     this.#versions = versions
     this.#expected = expected
     this.#threads = threads
+    this.#whose = whose
   }
 
   /**
@@ -86,8 +99,9 @@ export class RestoreBuilder {
     try {
       const { size } = await handle.stat()
       // The fsync runs while SQLite checks.
+      const task = { kind: 'prove', file: this.#file, member: DATABASE_MEMBER } as const
       const outcomes = await Promise.allSettled([
-        this.#threads.check({ kind: 'prove', file: this.#file, member: DATABASE_MEMBER }, size, tasks),
+        this.#threads.check(task, size, this.#whose, tasks),
         handle.sync(),
       ])
       for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason

@@ -73,21 +73,6 @@ export function proveCell(file: string, member: string): void {
   })
 }
 
-/**
- * Removes from a restored database what belongs to the cell that it was, such as its worker's last transaction: it becomes
- * the database of another cell. The file is fsynced.
- *
- * @param member the database's name, for the message
- * @throws `backup_corrupt`
- */
-export function detachCell(file: string, member: string): void {
-  withDatabase(file, member, (connection) => {
-    connection.exec("PRAGMA synchronous = FULL; DELETE FROM main._cell_meta WHERE key <> 'schema_version'")
-    const [done] = connection.pragma('wal_checkpoint(TRUNCATE)') as { busy: number }[]
-    if (done?.busy !== 0) throw new Error('SQLite could not write the whole file.')
-  })
-}
-
 export function withDatabase<T>(file: string, member: string, work: (connection: Connection) => T): T {
   try {
     const connection = openConnection(file)

@@ -20,8 +20,6 @@ export type RestoreTask =
   | ({ kind: 'prove'; file: string; member: string } & Check)
   /** Counts the rows of each table. The result is JSON. With `deep`, compares indexes and tables first. */
   | ({ kind: 'examine'; file: string; member: string; deep: boolean } & Check)
-  /** Makes a restored database that of a cell of its own. */
-  | { kind: 'detach'; file: string; member: string }
   /** Makes the file of a cell of a database that was made elsewhere. Rejects with `invalid_database`. */
   | { kind: 'import'; file: string; target: string; rules: ImportRules }
 

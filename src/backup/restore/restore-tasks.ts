@@ -2,7 +2,7 @@ import { createHash, type Hash } from 'node:crypto'
 import fs from 'node:fs'
 import { importDatabase } from '../../engine/import-database.ts'
 import { examineDatabase } from './examine-database.ts'
-import { applyLog, detachCell, proveDatabase } from './restore-database.ts'
+import { applyLog, proveDatabase } from './restore-database.ts'
 import { LEFT, type RestoreTask, type RestoreTaskRunner } from './restore-task.ts'
 
 const CHUNK_BYTES = 262_144
@@ -40,9 +40,6 @@ export class RestoreTasks implements RestoreTaskRunner {
         return proveDatabase(task.file, task.member, task.leavesExpressions) ? undefined : LEFT
       case 'examine':
         return this.#examine(task)
-      case 'detach':
-        detachCell(task.file, task.member)
-        return undefined
       case 'import':
         await importDatabase(task.file, task.target, task.rules)
         return undefined

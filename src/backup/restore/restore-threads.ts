@@ -12,13 +12,22 @@ export const SECOND_THREAD_BYTES = 32 * 1_048_576
 /** Milliseconds that a thread is kept for the next restore: cells are often restored one after the other. */
 const KEPT_MS = 10_000
 
+/** Whose cell a check is about, and who waits for it. */
+export interface CheckedFor {
+  /** Empty for a cell of the owner. */
+  account: string
+  signal: AbortSignal | undefined
+  /** The cell, if this proves a copy for a new base of it: such a check is not tried again soon after it took too long. */
+  base?: string | undefined
+}
+
 /** Runs checks that may take hours, because SQLite runs expressions of the schema, where they can be ended. */
 export interface SeparateChecks {
   /**
    * @returns as the task; undefined for the proof of a database that took too long: its bytes are proven
-   * @throws as the task; `statement_timeout` for an examination that took too long
+   * @throws as the task; `statement_timeout` for an examination that took too long; the signal's reason
    */
-  run(task: CheckTask, bytes: number): Promise<string | undefined>
+  run(task: CheckTask, bytes: number, whose: CheckedFor): Promise<string | undefined>
 }
 
 /**
@@ -94,11 +103,16 @@ export class RestoreThreads {
    * @param runner of the file's other tasks; by default as {@link run} chooses
    * @throws as the task, and as {@link SeparateChecks.run}
    */
-  async check(task: CheckTask, size: number, runner?: RestoreTaskRunner): Promise<string | undefined> {
+  async check(
+    task: CheckTask,
+    size: number,
+    whose: CheckedFor,
+    runner?: RestoreTaskRunner,
+  ): Promise<string | undefined> {
     const run = (each: CheckTask) => runner?.run(each) ?? this.run(each, size)
     if (this.#separate === undefined) return run(task)
     const result = await run({ ...task, leavesExpressions: true })
-    return result === LEFT ? this.#separate.run(task, size) : result
+    return result === LEFT ? this.#separate.run(task, size, whose) : result
   }
 
   /** Closes the kept threads. No other is kept afterwards. */

@@ -6,7 +6,7 @@ import type { Place } from '../changes/history.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
 import { checkPrevious, type LogIndex } from './log-index.ts'
 import { completeTo, type LogManifest, type StoredPiece } from './log-manifest.ts'
-import type { LogRef } from './log-row.ts'
+import type { LogRef, LogRefs } from './log-refs.ts'
 import { refsUpTo, type VersionPlace } from './version-place.ts'
 
 /** What is looked for: the log of a cell after one of its versions. */
@@ -61,7 +61,7 @@ export interface CollectOptions extends CallOptions {
   /** No version is newer, and the cell exists: then no object with what comes after it was removed for its age. */
   isNewest?: boolean | undefined
   /** The log objects after the version, if they are listed already. */
-  refs?: readonly LogRef[] | undefined
+  refs?: LogRefs | undefined
 }
 
 /**
@@ -75,12 +75,12 @@ export async function collectLog(
   { until, horizon = until, through, signal, isNewest = false, refs: known }: CollectOptions = {},
 ): Promise<CellLog> {
   const all = known ?? (await index.after(wanted.after, { signal }))
-  const refs = isNewest ? all.filter(({ isRemoved }) => !isRemoved) : all
+  const refs = isNewest ? all.withoutRemoved : all
   const log = new LogJoin(wanted.sequence)
   const ofVersion = through && refsUpTo(refs, through)
   const isEnough = (read: number) =>
     log.isBroken ||
-    (through !== undefined && log.holds(through, ofVersion?.slice(read) ?? [])) ||
+    (through !== undefined && log.holds(through, ofVersion?.slice(read).at(-1))) ||
     (until !== undefined && log.isPast(until))
   if (isEnough(0)) return log.end(0)
   let isBelieved: boolean | undefined
@@ -89,7 +89,7 @@ export async function collectLog(
     // What is kept in memory is read without any wait.
     await turnOfTheLoop()
     signal?.throwIfAborted()
-    const some = refs.slice(i, i + PARALLEL_READS)
+    const some = [...refs.slice(i, i + PARALLEL_READS)]
     const manifests = await Promise.all(some.map((ref) => readable(index, ref)))
     for (const [j, manifest] of manifests.entries()) {
       const ref = some[j] as LogRef
@@ -181,14 +181,14 @@ class LogJoin {
    * Whether it is all that a version holds. A power loss may have taken the last frames after they were shipped: what has replaced
    * them was shipped by the next node, and may be as long.
    *
-   * @param unread the log objects that can have it, too
+   * @param unread the last one of the log objects that can have it, too
    */
-  holds(version: VersionPlace, unread: readonly LogRef[]): boolean {
+  holds(version: VersionPlace, unread: LogRef | undefined): boolean {
     if (version.sequence <= this.#sequence) return true
     const last = this.#wals.at(-1)
     if (last === undefined || !holdsPlace(this.#wals, version)) return false
     const epoch = last.pieces.at(-1)?.ref.epoch ?? 0
-    return last.sequence > version.sequence || unread.every((ref) => ref.epoch <= epoch)
+    return last.sequence > version.sequence || (unread?.epoch ?? 0) <= epoch
   }
 
   suspect(error: CellError): void {

@@ -3,7 +3,7 @@ import { isCellError } from '../../errors.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
 import type { LogIndex } from './log-index.ts'
 import type { StoredPiece } from './log-manifest.ts'
-import type { LogRef } from './log-row.ts'
+import type { LogRef, LogRefs } from './log-refs.ts'
 
 const PARALLEL_READS = 16
 
@@ -33,7 +33,7 @@ export interface FoundPiece {
 export async function lastPiece(
   index: LogIndex,
   cellId: string,
-  refs: readonly LogRef[],
+  refs: LogRefs,
   { history, objectsMax = Number.POSITIVE_INFINITY, signal }: LastPieceOptions = {},
 ): Promise<FoundPiece> {
   let objects = 0
@@ -41,7 +41,7 @@ export async function lastPiece(
     // What is kept in memory is read without any wait.
     await turnOfTheLoop()
     signal?.throwIfAborted()
-    const some = refs.slice(Math.max(0, end - PARALLEL_READS), end)
+    const some = [...refs.slice(end - PARALLEL_READS, end)]
     objects += some.length
     const found = await Promise.all(some.map((ref) => pieceIn(index, ref, cellId, history)))
     const last = found.findLast((piece) => piece !== undefined)

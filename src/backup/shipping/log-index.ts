@@ -7,7 +7,8 @@ import { MANIFEST_MEMBER } from '../archive/manifest.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
 import { type LogNumber, logKey } from '../versions/object-keys.ts'
 import type { LogManifest } from './log-manifest.ts'
-import { type LogRef, LogRow } from './log-row.ts'
+import type { LogRef, LogRefs } from './log-refs.ts'
+import { LogRow } from './log-row.ts'
 import {
   blocksWith,
   type LogTail,
@@ -58,7 +59,7 @@ export class LogIndex {
    *
    * @param after null: all
    */
-  after(after: string | null, options: CallOptions = {}): Promise<LogRef[]> {
+  after(after: string | null, options: CallOptions = {}): Promise<LogRefs> {
     const { signal } = options
     const looking = this.#looking
       .catch(() => {})

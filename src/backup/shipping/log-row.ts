@@ -1,30 +1,25 @@
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
 import { LOG_PREFIX, type LogNumber, logKey, parseLogKey } from '../versions/object-keys.ts'
-import type { StoredLog } from './stored-log.ts'
+import { type LogRef, LogRefs, type LogRun } from './log-refs.ts'
+import { LogSizes } from './log-sizes.ts'
 import { newestUnlisted } from './unlisted-logs.ts'
 
-/** A log object in the order of its kind. */
-export interface LogRef extends StoredLog, LogNumber {
-  /** Neither a listing nor a look at the key shows it, although later objects are there. */
-  isMissing: boolean
-  /** Missing, and with it all before it: retention removes the oldest objects, once later versions hold what is in them. */
-  isRemoved?: true
-}
+const BEFORE_ALL: LogNumber = { epoch: 0, number: 0 }
 
 /**
  * The log objects of a prefix in their order. Each object names the one before it, so the row is followed from its newest object
  * back: what an epoch has beyond the object that a later epoch goes on from is not in it. A listing may lag: what it
- * lacks is looked for by its key.
+ * lacks is looked for by its key. There can be millions of objects, so the row consists of runs of numbers.
  */
 export class LogRow {
   readonly #store: ObjectStore
   readonly #previous: (ref: LogRef) => Promise<string | null | undefined>
   readonly #epochMax: () => number | undefined
-  /** By their keys: what a listing or a look at the key has shown. */
-  #listed = new Map<string, LogRef>()
+  /** What a listing or a look at the key has shown. */
+  #listed = new LogSizes()
   /** All objects after `#after`, in their order; the last of each gap as missing. */
-  #row: LogRef[] = []
-  #newest: LogRef | undefined
+  #row: LogRun[] = []
+  #newest: LogNumber | undefined
   #after: string | undefined
   /** Epochs in which nobody can write any more, and which have no objects. */
   readonly #empty = new Set<number>()
@@ -44,31 +39,39 @@ export class LogRow {
   }
 
   /** What comes after a key; an empty one: everything. Not to be called again before it settles. */
-  async after(after: string, options: CallOptions): Promise<LogRef[]> {
+  async after(after: string, options: CallOptions): Promise<LogRefs> {
     if (this.#after === undefined || after < this.#after) this.#forget(after)
     else if (await this.#hasShrunk(options)) this.#forget(this.#after)
     // What was missing may be there now.
-    else if (this.#row.some(({ isMissing, isRemoved }) => isMissing && !isRemoved)) this.#row = []
+    else if (this.#row.some(({ gap }) => gap === 'missing')) this.#row = []
     if (!(await this.#list(options))) {
       this.#forget(this.#after ?? '')
       await this.#list(options)
     }
     await this.#lookAhead(options)
     await this.#follow(options)
-    return this.#row.filter(({ key }) => key > after)
+    const refs = new LogRefs(this.#row, this.#listed)
+    return refs.slice(refs.firstAfter(after))
   }
 
+  /** What was given out before keeps its sizes. */
   #forget(after: string): void {
-    this.#listed.clear()
+    this.#listed = new LogSizes()
     this.#row = []
     this.#newest = undefined
     this.#after = after
   }
 
+  /** The objects of the row are later ones. */
+  get #floor(): LogNumber {
+    return parseLogKey(this.#after ?? '') ?? BEFORE_ALL
+  }
+
   /** What was listed may have gone since. The oldest goes first: if that is there, all are. */
   async #hasShrunk(options: CallOptions): Promise<boolean> {
-    const oldest = this.#row.find(({ isMissing }) => !isMissing)
-    return oldest !== undefined && (await this.#store.head(oldest.key, options)) === undefined
+    const oldest = this.#row.find(({ gap }) => gap === undefined)
+    if (oldest === undefined) return false
+    return (await this.#store.head(logKey(firstOf(oldest)), options)) === undefined
   }
 
   /**
@@ -77,7 +80,7 @@ export class LogRow {
    * @returns false if the newest one that was known has gone: its node has removed it, since it did not count
    */
   async #list(options: CallOptions): Promise<boolean> {
-    const newest = this.#newest?.key
+    const newest = this.#newest && logKey(this.#newest)
     // The object itself is listed too: if it is still there, none after it was removed for its age.
     const from = newest ?? this.#after
     const after = from && keyBefore(from)
@@ -86,76 +89,112 @@ export class LogRow {
       ...options,
       after: after || undefined,
     })) {
-      const number = parseLogKey(key)
-      if (number !== undefined) this.#add(number, size)
+      const place = parseLogKey(key)
+      if (place !== undefined) this.#add(place, size)
       if (key === newest) isListed = true
     }
     return isListed || (await this.#store.head(newest as string, options)) !== undefined
   }
 
   async #lookAhead(options: CallOptions): Promise<void> {
-    const known = this.#newest ?? parseLogKey(this.#after ?? '') ?? { epoch: 0, number: 0 }
-    await newestUnlisted(known, this.#epochMax(), this.#empty, (place) => this.#head(place, options))
+    await newestUnlisted(this.#newest ?? this.#floor, this.#epochMax(), this.#empty, (place) =>
+      this.#head(place, options),
+    )
   }
 
   async #follow(options: CallOptions): Promise<void> {
-    const added: LogRef[] = []
-    let ref = this.#newest
-    while (ref !== undefined && ref.key > (this.#after ?? '')) {
-      // What lies between two objects of the row is void.
-      while ((this.#row.at(-1)?.key ?? '') > ref.key) this.#row.pop()
-      if (this.#row.at(-1)?.key === ref.key) break
-      added.push(ref)
-      ref = this.#listedBefore(ref) ?? (await this.#before(ref, options))
+    const added: LogRun[] = []
+    let run = this.#newest && this.#runUpTo(this.#newest)
+    while (run !== undefined && isAfter(lastOf(run), this.#floor)) {
+      added.push(run)
+      const known = this.#knownFrom(run)
+      if (known >= 0) {
+        // What the row has from there on is in this run, or void.
+        added.push(...this.#row.slice(0, known).reverse())
+        break
+      }
+      run = await this.#before(run, options)
     }
-    const isJoined = ref !== undefined && this.#row.at(-1)?.key === ref.key
-    this.#row = [...(isJoined ? this.#row : []), ...added.reverse()]
+    this.#row = added.reverse()
+  }
+
+  /** The listed objects up to one of them, without a gap. */
+  #runUpTo({ epoch, number }: LogNumber): LogRun {
+    const { epoch: floorEpoch, number: floorNumber } = this.#floor
+    const min = epoch === floorEpoch ? floorNumber + 1 : 1
+    // All of a run is listed: what it has need not be looked at again.
+    const known = this.#row.findLast((each) => isListed(each) && each.epoch === epoch && each.from <= number)
+    const stop = Math.min(known?.to ?? min, number)
+    const first = this.#listed.firstOfRow({ epoch, number }, stop)
+    return { epoch, from: known !== undefined && first === stop ? known.from : first, to: number }
+  }
+
+  /** Which run of the row begins where this one does. What comes before it is the same. */
+  #knownFrom({ epoch, from, gap }: LogRun): number {
+    if (gap !== undefined) return -1
+    return this.#row.findLastIndex((each) => isListed(each) && each.epoch === epoch && each.from === from)
+  }
+
+  async #before(run: LogRun, options: CallOptions): Promise<LogRun | undefined> {
+    const first = firstOf(run)
+    if (run.gap !== undefined) return run.gap === 'removed' ? undefined : this.#lastBefore(first)
+    const key = await this.#keyBefore(first)
+    if (key === undefined || (key !== null && key >= logKey(first))) return this.#lastBefore(first)
+    const place = key === null || key <= (this.#after ?? '') ? undefined : parseLogKey(key)
+    if (place === undefined) return undefined
+    const isThere = this.#listed.get(place) !== undefined || (await this.#head(place, options))
+    if (isThere) return this.#runUpTo(place)
+    const gap = (await this.#isRemoved(place, options)) ? 'removed' : 'missing'
+    return { epoch: place.epoch, from: place.number, to: place.number, gap }
   }
 
   /** Nearly always: the number before it. */
-  #listedBefore({ epoch, number, isMissing }: LogRef): LogRef | undefined {
-    if (number === 1 || isMissing) return undefined
-    return this.#listed.get(logKey({ epoch, number: number - 1 }))
-  }
-
-  async #before(ref: LogRef, options: CallOptions): Promise<LogRef | undefined> {
-    if (ref.isMissing) return ref.isRemoved ? undefined : this.#lastBefore(ref.key)
-    const { epoch, number } = ref
-    const key = number > 1 ? logKey({ epoch, number: number - 1 }) : await this.#previous(ref)
-    if (key === undefined || (key !== null && key >= ref.key)) return this.#lastBefore(ref.key)
-    const place = key === null || key <= (this.#after ?? '') ? undefined : parseLogKey(key)
-    if (key === null || place === undefined) return undefined
-    const found = this.#listed.get(key) ?? (await this.#head(place, options))
-    if (found !== undefined) return found
-    const missing = { ...place, key, sizeBytes: 0, isMissing: true }
-    return (await this.#isRemoved(key, options)) ? { ...missing, isRemoved: true } : missing
+  async #keyBefore(first: LogNumber): Promise<string | null | undefined> {
+    const { epoch, number } = first
+    if (number > 1) return logKey({ epoch, number: number - 1 })
+    const sizeBytes = this.#listed.get(first) ?? 0
+    return await this.#previous({ ...first, key: logKey(first), sizeBytes, isMissing: false })
   }
 
   /** Whether everything before a missing object is missing, too. */
-  async #isRemoved(key: string, options: CallOptions): Promise<boolean> {
-    if (this.#lastBefore(key) !== undefined) return false
-    const { epoch, number } = parseLogKey(this.#after ?? '') ?? {}
-    if (epoch === undefined || number === undefined) return true
-    return (await this.#head({ epoch, number }, options)) === undefined
+  async #isRemoved(place: LogNumber, options: CallOptions): Promise<boolean> {
+    if (this.#listed.lastBefore(place) !== undefined) return false
+    const floor = parseLogKey(this.#after ?? '')
+    return floor === undefined || (await this.#head(floor, options)) === undefined
   }
 
-  #lastBefore(key: string): LogRef | undefined {
-    let last: LogRef | undefined
-    for (const ref of this.#listed.values()) if (ref.key < key && ref.key > (last?.key ?? '')) last = ref
-    return last
+  #lastBefore(place: LogNumber): LogRun | undefined {
+    const last = this.#listed.lastBefore(place)
+    return last && this.#runUpTo(last)
   }
 
-  async #head(place: LogNumber, options: CallOptions): Promise<LogRef | undefined> {
+  async #head(place: LogNumber, options: CallOptions): Promise<LogNumber | undefined> {
     const found = await this.#store.head(logKey(place), options)
-    return found && this.#add(place, found.size)
+    if (found === undefined) return undefined
+    this.#add(place, found.size)
+    return place
   }
 
-  #add({ epoch, number }: LogNumber, sizeBytes: number): LogRef {
-    const ref = { key: logKey({ epoch, number }), sizeBytes, epoch, number, isMissing: false }
-    this.#listed.set(ref.key, ref)
-    if (ref.key > (this.#newest?.key ?? '')) this.#newest = ref
-    return ref
+  #add(place: LogNumber, sizeBytes: number): void {
+    this.#listed.set(place, sizeBytes)
+    if (this.#newest === undefined || isAfter(place, this.#newest)) this.#newest = place
   }
+}
+
+function isListed({ gap }: LogRun): boolean {
+  return gap === undefined
+}
+
+function firstOf({ epoch, from }: LogRun): LogNumber {
+  return { epoch, number: from }
+}
+
+function lastOf({ epoch, to }: LogRun): LogNumber {
+  return { epoch, number: to }
+}
+
+function isAfter(place: LogNumber, other: LogNumber): boolean {
+  return place.epoch > other.epoch || (place.epoch === other.epoch && place.number > other.number)
 }
 
 function keyBefore(key: string): string {

@@ -94,7 +94,7 @@ export class Shipper {
     this.#parts = parts
     this.#sequence = new LogSequence(objectStore, epoch)
     this.#unreadable = new UnreadableCells(log)
-    this.#bound = new UnshippedBound({ cells, bytesMax: settings.bytesMax, makeVersion, log })
+    this.#bound = new UnshippedBound({ cells, bytesMax: settings.bytesMax, makeVersion, clock, log })
     this.#watch = new LagWatch(settings.lagMs, clock, log)
     const onCollected = ({ look, logs, withoutHistoryCount }: CollectedLook) => {
       this.#isLooking = false
@@ -212,10 +212,15 @@ export class Shipper {
   }
 
   /** @returns when the next tick begins */
-  #shipped(outcome: Outcome): number {
+  async #shipped(outcome: Outcome): Promise<number> {
     this.#failures = 0
     this.#note({ failingSince: null })
-    if (outcome === 'more') return 0
+    if (outcome === 'more') {
+      // The object store may take less than is committed.
+      if (!this.#isStopping) await this.#keepBound(() => this.#bound.enforceNowAndThen())
+      this.#bound.catchUp()
+      return 0
+    }
     this.#unreadable.tryAgain()
     if (outcome === 'later' && this.#isStopping) {
       if (++this.#lastTries > LAST_TRIES_MAX) this.#flushes.reject(notNow())
@@ -235,10 +240,14 @@ export class Shipper {
     const backOffMs = Math.min(RETRY_MS * 2 ** this.#failures, RETRY_MS_MAX)
     this.#failures++
     this.#note({ failingSince: this.#state.failingSince ?? clock.now() })
-    // Not if the cells could not be asked: then the next try asks again.
-    const waitingBytes = await this.#bound.enforce().catch(() => this.#state.waitingBytes)
-    this.#note({ waitingBytes })
+    await this.#keepBound(() => this.#bound.enforce())
     return backOffMs * (0.5 + random() / 2)
+  }
+
+  /** Not if the cells could not be asked: then the next try asks again. */
+  async #keepBound(enforce: () => Promise<number | undefined>): Promise<void> {
+    const waitingBytes = await enforce().catch(() => undefined)
+    if (waitingBytes !== undefined) this.#note({ waitingBytes })
   }
 
   async #ship(): Promise<Outcome> {

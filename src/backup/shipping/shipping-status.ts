@@ -2,9 +2,9 @@
 export interface ShippingStatus {
   /** Key of the last log object that this node has stored; null if none yet. */
   lastObject: string | null
-  /** Everything that cells with a history committed before it is stored: epoch milliseconds. Null if not known yet. */
+  /** Everything that cells with a history committed before it is stored: epoch milliseconds. Null if not known. */
   backedUpTo: number | null
-  /** Milliseconds since then, or since the node began to ship. */
+  /** Milliseconds since then, or since the node began to ship; not less than it has been failing. */
   lagMs: number
   /** Bytes of the WALs that wait to be stored, as of the last look. */
   waitingBytes: number
@@ -28,7 +28,10 @@ export function notBegun(startedAt: number): ShippingState {
   return { ...none, startedAt, waitingBytes: 0, withoutHistory: 0, objects: 0, bytes: 0 }
 }
 
-/** @param now epoch milliseconds */
+/** @param now epoch milliseconds. What is later says nothing: the clock was ahead, and was put right */
 export function shippingStatus({ startedAt, ...state }: ShippingState, now: number): ShippingStatus {
-  return { ...state, lagMs: Math.max(0, now - (state.backedUpTo ?? startedAt)) }
+  const known = state.backedUpTo
+  const backedUpTo = known !== null && known <= now ? known : null
+  const since = Math.min(backedUpTo ?? startedAt, state.failingSince ?? now, now)
+  return { ...state, backedUpTo, lagMs: now - since }
 }

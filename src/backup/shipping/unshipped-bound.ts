@@ -1,5 +1,7 @@
+import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { walBytes } from '../../engine/wal-file.ts'
+import { type CellError, isCellError } from '../../errors.ts'
 import type { LogPiece, UnshippedLog } from '../changes/cell-log.ts'
 import type { LogPort } from './log-port.ts'
 
@@ -10,15 +12,26 @@ export interface UnshippedBoundParts {
   bytesMax: number
   /** Makes a version of a cell that begins a new history. */
   makeVersion(cellId: string): Promise<void>
+  clock: Clock
   log: Log
 }
 
-/** Bounds the disk that unshipped logs take while the object store does not answer. */
+/** All cells are asked for it. */
+const ENFORCE_EVERY_MS = 60_000
+const RETRY_MS = 60_000
+const RETRY_MS_MAX = 15 * 60_000
+
+/** Bounds the disk that unshipped logs take while the object store does not answer, or takes less than is committed. */
 export class UnshippedBound {
   readonly #parts: UnshippedBoundParts
   /** Cells that need a version. */
   readonly #dropped = new Set<string>()
   #making: Promise<void> | undefined
+  /** By the monotonic clock. */
+  #enforcedAt = Number.NEGATIVE_INFINITY
+  #retryAt = Number.NEGATIVE_INFINITY
+  /** Rounds of versions in a row of which one failed. */
+  #failures = 0
 
   constructor(parts: UnshippedBoundParts) {
     this.#parts = parts
@@ -26,7 +39,8 @@ export class UnshippedBound {
 
   /** Gives up the histories of the largest cells if there is too much. @returns the bytes that wait */
   async enforce(): Promise<number> {
-    const { cells, bytesMax, log } = this.#parts
+    const { cells, bytesMax, clock, log } = this.#parts
+    this.#enforcedAt = clock.monotonic()
     const { logs } = await cells.collectLogs(EVERYTHING)
     let total = unshippedBytes(logs)
     if (total <= bytesMax) return total
@@ -46,9 +60,16 @@ export class UnshippedBound {
     return total
   }
 
+  /** {@link enforce}, unless it was done in the last minute: then nothing is returned. */
+  async enforceNowAndThen(): Promise<number | undefined> {
+    const sinceMs = this.#parts.clock.monotonic() - this.#enforcedAt
+    return sinceMs < ENFORCE_EVERY_MS ? undefined : await this.enforce()
+  }
+
   /** Call when the object store answers: makes the versions, one after the other. */
   catchUp(): void {
     if (this.#dropped.size === 0 || this.#making !== undefined) return
+    if (this.#parts.clock.monotonic() < this.#retryAt) return
     this.#making = this.#makeVersions().finally(() => {
       this.#making = undefined
     })
@@ -59,21 +80,44 @@ export class UnshippedBound {
     await this.#making
   }
 
+  /** A cell that fails holds up no other: the next round begins with the others. */
   async #makeVersions(): Promise<void> {
-    const { makeVersion, log } = this.#parts
+    let hasFailed = false
     for (const cellId of [...this.#dropped]) {
-      try {
-        await makeVersion(cellId)
-        this.#dropped.delete(cellId)
-      } catch (err) {
-        log.warn(
-          { cellId, err },
-          'could not make the version that a cell needs to be shipped again; trying again',
-        )
-        return
-      }
+      // Before the version begins: what the cell gives up after that is not in it.
+      this.#dropped.delete(cellId)
+      const failure = await this.#makeVersion(cellId)
+      if (failure === undefined || isCellError(failure, 'cell_not_found')) continue
+      this.#dropped.add(cellId)
+      if (!hasFailed) this.#backOff()
+      hasFailed = true
+      this.#parts.log.warn(
+        { cellId, err: failure },
+        'could not make the version that a cell needs to be shipped again; trying again',
+      )
+      if (isOfAll(failure)) return
+    }
+    if (!hasFailed) this.#failures = 0
+  }
+
+  /** @returns why it could not be made */
+  async #makeVersion(cellId: string): Promise<unknown> {
+    try {
+      return await this.#parts.makeVersion(cellId)
+    } catch (error) {
+      return error
     }
   }
+
+  #backOff(): void {
+    const retryMs = Math.min(RETRY_MS * 2 ** this.#failures++, RETRY_MS_MAX)
+    this.#retryAt = this.#parts.clock.monotonic() + retryMs
+  }
+}
+
+/** The next cell would fail too: the object store does not answer, say, or the store is being closed. */
+function isOfAll(error: unknown): error is CellError {
+  return isCellError(error) && (error.kind === 'retry' || error.kind === 'closed')
 }
 
 /** Bytes of WALs. */

@@ -1,5 +1,5 @@
 import type { Place } from '../changes/history.ts'
-import type { LogRef } from './log-row.ts'
+import type { LogRefs } from './log-refs.ts'
 
 /** What a version holds is in objects that were stored before its cut, or in one of the next. */
 const OBJECTS_AFTER_CUT = 16
@@ -11,8 +11,8 @@ export interface VersionPlace extends Place {
 }
 
 /** The log objects that can have what a version holds. */
-export function refsUpTo(refs: readonly LogRef[], { after }: Pick<VersionPlace, 'after'>): readonly LogRef[] {
-  return refs.slice(0, endOfVersion(refs, { after }))
+export function refsUpTo(refs: LogRefs, version: Pick<VersionPlace, 'after'>): LogRefs {
+  return refs.slice(0, endOfVersion(refs, version))
 }
 
 /**
@@ -20,21 +20,6 @@ export function refsUpTo(refs: readonly LogRef[], { after }: Pick<VersionPlace, 
  *
  * @param begin it follows a version that was cut after so many; a node that has just started knows of none
  */
-export function endOfVersion(
-  refs: readonly LogRef[],
-  { after }: Pick<VersionPlace, 'after'>,
-  begin = 0,
-): number {
-  return Math.min(refs.length, Math.max(begin, firstAfter(refs, after)) + OBJECTS_AFTER_CUT)
-}
-
-/** Where the first log object after a key is: there can be sixty thousand, in their order, and a thousand versions to look for. */
-export function firstAfter(refs: readonly LogRef[], after: string | null): number {
-  let [low, high] = [0, refs.length]
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if ((refs[middle] as LogRef).key > (after ?? '')) high = middle
-    else low = middle + 1
-  }
-  return low
+export function endOfVersion(refs: LogRefs, { after }: Pick<VersionPlace, 'after'>, begin = 0): number {
+  return Math.min(refs.length, Math.max(begin, refs.firstAfter(after)) + OBJECTS_AFTER_CUT)
 }

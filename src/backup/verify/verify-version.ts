@@ -9,7 +9,7 @@ import type { Acceptable } from '../restore/archive-place.ts'
 import type { DatabaseContents } from '../restore/examine-database.ts'
 import { buildDatabase, type RestoreProgress } from '../restore/restore-build.ts'
 import { proveCell } from '../restore/restore-database.ts'
-import type { RestoreThreads } from '../restore/restore-threads.ts'
+import type { CheckedFor, RestoreThreads } from '../restore/restore-threads.ts'
 
 export interface VerifyPlace {
   reader: ObjectReader
@@ -41,12 +41,17 @@ export async function verifyVersion(
     const sizeBytes = await buildDatabase(reader, manifest, expected, scratch, threads, progress)
     progress.signal?.throwIfAborted()
     const isCatalog = manifest.cell_id === expected.storeId
-    const contents = await examine(scratch.restoreTarget, sizeBytes, { deep, isCatalog }, threads).catch(
-      (error) => {
-        if (isCellError(error, 'backup_corrupt')) progress.onDamage?.(manifest.version)
-        throw error
-      },
-    )
+    const whose = { account: manifest.account_id ?? '', signal: progress.signal }
+    const contents = await examine(
+      scratch.restoreTarget,
+      sizeBytes,
+      { deep, isCatalog },
+      threads,
+      whose,
+    ).catch((error) => {
+      if (isCellError(error, 'backup_corrupt')) progress.onDamage?.(manifest.version)
+      throw error
+    })
     return { sizeBytes, ...contents }
   } finally {
     await fs.rm(scratch.directory, { recursive: true, force: true })
@@ -58,8 +63,9 @@ async function examine(
   size: number,
   { deep, isCatalog }: { deep: boolean; isCatalog: boolean },
   threads: RestoreThreads,
+  whose: CheckedFor,
 ): Promise<DatabaseContents> {
   if (!isCatalog) proveCell(file, DATABASE_MEMBER)
-  const result = await threads.check({ kind: 'examine', file, member: DATABASE_MEMBER, deep }, size)
+  const result = await threads.check({ kind: 'examine', file, member: DATABASE_MEMBER, deep }, size, whose)
   return JSON.parse(result as string)
 }

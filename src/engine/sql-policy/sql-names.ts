@@ -1,5 +1,5 @@
 import { CellError } from '../../errors.ts'
-import { checkFullTextCommand } from './sql-full-text.ts'
+import { checkFullTextCommand, targetAfter } from './sql-full-text.ts'
 import type { SqlTokens } from './sql-lexer.ts'
 import { isAllowedPragmaFunction } from './sql-pragma.ts'
 import type { StatementHead, StatementVerb } from './sql-statement.ts'
@@ -186,7 +186,7 @@ function checkRollback(place: Place): void {
 function checkInto(place: Place): void {
   const { tokens, index } = place
   checkTarget(place)
-  if (isBareWord(place)) checkFullTextCommand(tokens, tokens.is(index + 2, '.') ? index + 3 : index + 1)
+  if (isBareWord(place)) checkFullTextCommand(tokens, targetAfter(tokens, index))
 }
 
 function checkTarget({ tokens, index }: Place): void {

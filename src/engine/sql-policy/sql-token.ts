@@ -40,6 +40,14 @@ export function nameOf(token: SqlToken | undefined): string | undefined {
 /** Longer than any name that is compared with: a long literal is not folded as a whole. */
 const NAME_LENGTH_MAX = 64
 
+/** As {@link nameOf}, as SQLite reads it: whole, and a doubled quote stands for one. For comparing with a tenant's own names. */
+export function wholeNameOf(token: SqlToken | undefined): string | undefined {
+  if (token?.kind !== 'quoted' && token?.kind !== 'string') return nameOf(token)
+  const quote = token.text.charAt(0)
+  const inner = token.text.slice(1, -1)
+  return asciiLower(quote === '[' ? inner : inner.replaceAll(quote + quote, quote))
+}
+
 /**
  * Letter case as SQLite folds it: ASCII only. JavaScript's own folding would make a `k` of the Kelvin sign; it is left to
  * texts that are all ASCII, where it is several times as fast as replacing letters.

@@ -28,6 +28,8 @@ export interface PreparedStatement {
   readonly changesSchema: boolean
   /** CREATE or ALTER: the schema's text may be longer after it. */
   readonly growsSchema: boolean
+  /** ALTER: it may change the text of other things in the schema, too. */
+  readonly renames: boolean
   readonly insertRowid: InsertRowid
   /** Only of a statement with numbered ones. */
   readonly placeholders: Placeholders | undefined
@@ -177,6 +179,7 @@ export class PreparedStatements {
       changesRows: !explain && CHANGES_ROWS.has(verb),
       changesSchema,
       growsSchema: !explain && (verb === 'CREATE' || verb === 'ALTER'),
+      renames: !explain && verb === 'ALTER',
       deletes: !explain && (verb === 'DELETE' || verb === 'DROP'),
       insertRowid: this.#inserts.of(tokens, head),
       // A CREATE has none, but its text may look as if it had.

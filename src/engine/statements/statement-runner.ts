@@ -1,6 +1,7 @@
 import type { Limits, ResultLimits } from '../../base/limits.ts'
 import { CellError } from '../../errors.ts'
 import type { CellDatabaseSettings, SqlPolicy } from '../cell-settings.ts'
+import { checkFullTextCommands } from '../sql-policy/sql-full-text.ts'
 import type { SqlText } from '../sql-policy/sql-statement.ts'
 import type { Connection, Statement } from '../sqlite.ts'
 import type { Transactions } from '../transactions.ts'
@@ -40,6 +41,9 @@ export interface RunnerEvents {
 const CHANGES = 'SELECT changes(), last_insert_rowid()'
 
 export const SCHEMA_BYTES = 'SELECT ifnull(sum(octet_length(sql)), 0) FROM main.sqlite_schema'
+
+/** Those that can hold a command with a value to a full-text table. */
+const TRIGGERS = "SELECT sql FROM main.sqlite_schema WHERE type = 'trigger' AND sql LIKE '%rank%'"
 
 type AnyResult = SqlResult<SqlRow | SqlValue[]>
 
@@ -124,9 +128,10 @@ export class StatementRunner {
     return this.#transactions.run(() => this.#changeAndRead(prepared, bound, options))
   }
 
-  /** Only afterwards is it known how long the schema is: an ALTER may rename in many places. */
+  /** Only afterwards is it known how long the schema is, and what is in it: an ALTER may rename in many places. */
   #growSchema(prepared: PreparedStatement, bound: BoundParams): AnyResult {
     const result = this.#change(prepared, bound)
+    if (prepared.renames && prepared.tenantSafe) this.#checkTriggers()
     const bytes = this.#connection.prepare(SCHEMA_BYTES).pluck().get() as number
     const limit = this.#limits.schemaBytesMax
     if (bytes <= limit) {
@@ -138,6 +143,11 @@ export class StatementRunner {
       `The schema of the cell would have ${bytes} bytes of SQL text; it may have ${limit} (limits.schemaBytesMax). Drop something first.`,
       { limit, usage: bytes },
     )
+  }
+
+  #checkTriggers(): void {
+    const texts = this.#connection.prepare(TRIGGERS).pluck().all() as string[]
+    for (const sql of texts) checkFullTextCommands(sql)
   }
 
   #change(prepared: PreparedStatement, bound: BoundParams): AnyResult {

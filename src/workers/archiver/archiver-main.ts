@@ -62,6 +62,9 @@ class ArchiverMain {
       case 'answer':
         this.#cells.answer(message.id, message.value, message.error)
         break
+      case 'ping':
+        send({ type: 'pong' })
+        break
       case 'stop':
         void this.#stop(message.deadlineMs)
     }

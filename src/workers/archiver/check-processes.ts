@@ -1,28 +1,62 @@
 import type { CheckTask } from '../../backup/restore/restore-task.ts'
-import type { SeparateChecks } from '../../backup/restore/restore-threads.ts'
-import { AtOnce } from '../../base/at-once.ts'
+import type { CheckedFor, SeparateChecks } from '../../backup/restore/restore-threads.ts'
+import { AccountPlaces } from '../../base/account-places.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
+import { LruCache } from '../../base/lru-cache.ts'
 import { CellError } from '../../errors.ts'
 import { CheckerProcess } from '../children/checker-process.ts'
 
-/** Each takes a core. Jobs wait here at most as long as the checks before theirs may take: few jobs run at a time. */
+/** Each takes a core. */
 const AT_ONCE = 2
+/** For so long a cell's next bases are stored without a check that took too long: each would hold up its account's others. */
+const NOT_AGAIN_MS = 24 * 3_600_000
+const CELLS_REMEMBERED_MAX = 10_000
 
 /** The checks in which SQLite runs expressions of tenants, each in a process of its own that is ended when it takes too long. */
 export class CheckProcesses implements SeparateChecks {
   readonly #clock: Clock
   readonly #log: Log
-  readonly #running = new AtOnce(AT_ONCE)
+  readonly #places = new AccountPlaces(AT_ONCE)
+  /** When the check of a cell's base took too long, by the monotonic clock. */
+  readonly #givenUpAt = new LruCache<number>(CELLS_REMEMBERED_MAX)
 
   constructor(clock: Clock, log: Log) {
     this.#clock = clock
     this.#log = log
   }
 
-  async run(task: CheckTask, bytes: number): Promise<string | undefined> {
-    const outcome = await this.#running.run(() => new CheckerProcess(bytes, this.#clock, this.#log).run(task))
-    return outcome === undefined ? this.#givenUp(task) : outcome.value
+  async run(task: CheckTask, bytes: number, whose: CheckedFor): Promise<string | undefined> {
+    const { account, signal, base } = whose
+    if (base !== undefined && this.#tookTooLong(base)) {
+      this.#log.info(
+        { cellId: base },
+        "a cell is backed up without SQLite's check, which took too much time or memory lately",
+      )
+      return undefined
+    }
+    const outcome = await this.#places.run(account, signal, () => this.#check(task, bytes, signal))
+    if (outcome !== undefined) return outcome.value
+    if (base !== undefined) this.#givenUpAt.set(base, this.#clock.monotonic())
+    return this.#givenUp(task)
+  }
+
+  #tookTooLong(cellId: string): boolean {
+    const at = this.#givenUpAt.get(cellId)
+    return at !== undefined && this.#clock.monotonic() - at < NOT_AGAIN_MS
+  }
+
+  async #check(task: CheckTask, bytes: number, signal: AbortSignal | undefined) {
+    const checker = new CheckerProcess(bytes, this.#clock, this.#log)
+    const abandon = () => checker.kill()
+    signal?.addEventListener('abort', abandon, { once: true })
+    try {
+      const outcome = await checker.run(task)
+      if (outcome === undefined) signal?.throwIfAborted()
+      return outcome
+    } finally {
+      signal?.removeEventListener('abort', abandon)
+    }
   }
 
   #givenUp(task: CheckTask): undefined {
@@ -30,12 +64,12 @@ export class CheckProcesses implements SeparateChecks {
     if (kind === 'examine')
       throw new CellError(
         'statement_timeout',
-        "SQLite's integrity_check of the cell took too much time or memory: the check computes its generated columns and indexed expressions. A check without deep proves its bytes.",
+        "SQLite's integrity_check of the cell took too much time or memory: the check computes its generated columns and indexed expressions, and asks its virtual tables. A check without deep proves its bytes.",
       )
     // Its bytes are proven; whoever wrote such columns has only this cell in their way.
     this.#log.warn(
       { file },
-      "SQLite's check of a cell took too much time or memory, because it computes the cell's generated columns; it goes on without",
+      "SQLite's check of a cell took too much time or memory, because it computes what the cell's schema says; it goes on without",
     )
   }
 }

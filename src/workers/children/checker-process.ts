@@ -33,6 +33,7 @@ export class CheckerProcess {
         this.kill()
       } else logForChild(log, message, { checker: this.#link.identity.pid })
     })
+    this.#link.yieldToOthers()
   }
 
   get ended(): Promise<void> {

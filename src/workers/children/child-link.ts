@@ -1,5 +1,6 @@
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
+import os from 'node:os'
 import type { Readable, Writable } from 'node:stream'
 import { type ProcessIdentity, processIdentity } from '../../catalog/directory-lock.ts'
 import { encodeMessage, MessageReader } from '../protocol/messages.ts'
@@ -48,6 +49,15 @@ export class ChildLink<Sent, Received> {
 
   send(message: Sent): void {
     this.#requests.write(encodeMessage(message))
+  }
+
+  /** Lowers its priority, so that it does not slow down the other processes. */
+  yieldToOthers(): void {
+    try {
+      os.setPriority(this.identity.pid, os.constants.priority.PRIORITY_LOW)
+    } catch {
+      // The process has just ended.
+    }
   }
 
   kill(): void {

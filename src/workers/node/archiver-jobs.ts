@@ -79,6 +79,12 @@ export class ArchiverJobs {
     return { restore: of('restore'), backup: of('backup'), verify: of('verify') }
   }
 
+  /** The cells of the jobs that run. */
+  get begunCells(): string[] {
+    const begun = [...this.#pending.values()].filter(({ hasBegun }) => hasBegun)
+    return begun.map(({ job }) => job.request.cellId)
+  }
+
   raise(cellId: string, need: Need): void {
     for (const { job } of this.#pending.values()) if (job.request.cellId === cellId) job.request.need = need
     this.#parts.send({ type: 'raise', cellId, need })
@@ -118,7 +124,7 @@ export class ArchiverJobs {
     for (const job of this.#pending.values()) {
       if (job.refusal !== undefined) job.reject(job.refusal)
       else if (job.options.signal?.aborted === true) job.reject(job.options.signal.reason)
-      else if (job.hasBegun && ++job.crashes === CRASHES_MAX) this.#giveUp(job, endedAgain())
+      else if (job.hasBegun && ++job.crashes === CRASHES_MAX) this.#giveUpLogged(job, endedAgain())
       job.hasBegun = false
     }
   }
@@ -135,6 +141,12 @@ export class ArchiverJobs {
   /** Without a process, nothing of the job runs. Otherwise its answer comes once it has cleaned up. */
   #abort(id: number, signal: AbortSignal | undefined): void {
     if (!this.#parts.send({ type: 'abort', id })) this.#pending.get(id)?.reject(signal?.reason)
+  }
+
+  #giveUpLogged(job: PendingJob, err: CellError): void {
+    const { cellId } = job.job.request
+    this.#parts.log.error({ cellId, job: job.job.job, err }, 'a job of the archiver was given up')
+    this.#giveUp(job, err)
   }
 
   #giveUp({ job, reject }: PendingJob, error: CellError): void {

@@ -36,6 +36,7 @@ import { logForChild } from '../protocol/log-message.ts'
 import { fromWireError, toWireError } from '../protocol/wire-error.ts'
 import { ArchiverJobs } from './archiver-jobs.ts'
 import { RemoteFlushes } from './remote-flushes.ts'
+import { SilenceWatch } from './silence-watch.ts'
 
 type ArchiverLink = ChildLink<ToArchiver, FromArchiver>
 
@@ -79,6 +80,7 @@ export class ArchiverProcess implements ArchiverClient {
   #shipping: ShippingState | undefined
   #child: ArchiverLink | undefined
   #isReady = false
+  #watch: SilenceWatch | undefined
   #retryMs = RETRY_MS_MIN
   #retry: Timer | undefined
   #stopping = false
@@ -185,8 +187,12 @@ export class ArchiverProcess implements ArchiverClient {
     switch (message.type) {
       case 'ready':
         this.#isReady = true
+        this.#watch = this.#newWatch(child)
         this.#jobs.sendAll()
         this.#flushes.sendAll()
+        break
+      case 'pong':
+        this.#watch?.answered()
         break
       case 'begun':
         this.#jobs.begun(message.id)
@@ -221,6 +227,22 @@ export class ArchiverProcess implements ArchiverClient {
     }
   }
 
+  /** A step that never ends holds up all other jobs, and nothing but the end of the process ends it. */
+  #newWatch(child: ArchiverLink): SilenceWatch {
+    const { clock, log } = this.#parts
+    return new SilenceWatch(clock, {
+      ping: () => child.send({ type: 'ping' }),
+      onSilent: () => {
+        const { pid } = child.identity
+        log.error(
+          { archiver: pid, cells: this.#jobs.begunCells },
+          'the archiver answers nothing; it is ended',
+        )
+        child.kill()
+      },
+    })
+  }
+
   async #answer(id: number, { method, args }: CellCall, child: ArchiverLink): Promise<void> {
     try {
       const call = this.#parts.cells[method] as (...args: unknown[]) => Promise<unknown>
@@ -235,6 +257,7 @@ export class ArchiverProcess implements ArchiverClient {
     const { publish, onEnded, log } = this.#parts
     this.#child = undefined
     this.#isReady = false
+    this.#watch?.end()
     publish(undefined)
     onEnded(child.identity)
     if (this.#stopping) {

@@ -1,4 +1,5 @@
 import type { Outcome } from '../../engine/group-commit.ts'
+import type { WalEnd } from '../../engine/wal-end.ts'
 import type { CellError } from '../../errors.ts'
 import type { WireOutcome } from '../protocol/protocol.ts'
 import { fromWireError } from '../protocol/wire-error.ts'
@@ -11,7 +12,8 @@ type Results = Extract<BatchMessage, { type: 'results' }>
 /** Provisional results: they count only if their transaction was committed. */
 export interface ProvisionalResults {
   cellId: string
-  transaction: string
+  /** Where the WAL ended when the transaction began; undefined if its COMMIT is known to have succeeded. */
+  before: WalEnd | undefined
   outcomes: [operation: QueuedOperation, outcome: Outcome][]
   /** The COMMIT was over its deadline: if it was not made, this answers its statements. Otherwise they run again. */
   refusal?: CellError | undefined
@@ -48,14 +50,15 @@ export interface FinishedBatch {
  * When the batch is done, operations that have not started are `returned`: the worker said nothing of them before.
  * If the next try holds the operation, it becomes provisional in that transaction. A caller that gives up settles its
  * operation in any state. When the worker ends early, nothing of the `sent` operations is committed, and they run again
- * (`notRun`). For provisional ones, the slot reads the cell's commit marker, which tells whether `t` was committed.
+ * (`notRun`). For provisional ones, the cell's WAL tells whether `t` was committed.
  */
 export class Batch {
   readonly #operations: readonly QueuedOperation[]
   readonly #cells: readonly (readonly QueuedOperation[])[]
   #finished: FinishedBatch | undefined
   #statement: RunningStatement | undefined
-  readonly #provisional = new Map<string, ProvisionalResults>()
+  /** By the number of the transaction. */
+  readonly #provisional = new Map<number, ProvisionalResults>()
   /** Monotonic time of the worker's last message. */
   heardAt: number
 
@@ -85,6 +88,11 @@ export class Batch {
       case 'results':
         this.#takeResults(message, now)
         break
+      case 'unsynced': {
+        const provisional = this.#provisional.get(message.transaction)
+        if (provisional !== undefined) provisional.before = undefined
+        break
+      }
       case 'committed':
         this.#committed(message.transaction)
         break
@@ -152,7 +160,8 @@ export class Batch {
       const last = decoded.findLast(([operation]) => isStatement(operation)) ?? decoded.at(-1)
       if (last === undefined) return
       const [operation] = last
-      this.#expect({ cellId: operation.cellId, transaction, outcomes: decoded })
+      const { number, before } = transaction
+      this.#expect(number, { cellId: operation.cellId, before, outcomes: decoded })
       this.#statement = { kind: 'commit', operation, since: now }
     }
   }
@@ -161,15 +170,15 @@ export class Batch {
    * A cell's transactions run one after the other. If the same operation comes in a second one, the first was rolled
    * back.
    */
-  #expect(provisional: ProvisionalResults): void {
+  #expect(number: number, provisional: ProvisionalResults): void {
     const again = new Set(provisional.outcomes.map(([operation]) => operation))
-    for (const { transaction, outcomes } of this.#provisional.values()) {
-      if (outcomes.some(([operation]) => again.has(operation))) this.#provisional.delete(transaction)
+    for (const [earlier, { outcomes }] of this.#provisional) {
+      if (outcomes.some(([operation]) => again.has(operation))) this.#provisional.delete(earlier)
     }
-    this.#provisional.set(provisional.transaction, provisional)
+    this.#provisional.set(number, provisional)
   }
 
-  #committed(transaction: string): void {
+  #committed(transaction: number): void {
     for (const [operation, outcome] of this.#provisional.get(transaction)?.outcomes ?? []) {
       operation.settle(outcome, true)
     }

@@ -1,6 +1,5 @@
-import { AtOnce } from '../../base/at-once.ts'
+import { AccountPlaces } from '../../base/account-places.ts'
 import type { Clock } from '../../base/clock.ts'
-import { KeyedQueue } from '../../base/keyed-queue.ts'
 import type { Log } from '../../base/log.ts'
 import { invalidDatabase } from '../../engine/database-header.ts'
 import { checkSize } from '../../engine/import-database.ts'
@@ -19,9 +18,8 @@ const AT_ONCE = 2
 export class ImportProcesses {
   readonly #clock: Clock
   readonly #log: Log
-  readonly #accounts = new KeyedQueue()
   readonly #running = new Set<CheckerProcess>()
-  readonly #turns = new AtOnce(AT_ONCE)
+  readonly #places = new AccountPlaces(AT_ONCE)
   #stopped = false
 
   constructor(clock: Clock, log: Log) {
@@ -31,7 +29,7 @@ export class ImportProcesses {
 
   /** @throws `invalid_database`, as `importDatabase`; the signal's reason; `shutting_down` */
   run(build: CellBuild): Promise<void> {
-    return this.#accounts.run(build.accountId ?? '', () => this.#turns.run(() => this.#begin(build)))
+    return this.#places.run(build.accountId ?? '', build.signal, () => this.#begin(build))
   }
 
   async #begin(build: CellBuild): Promise<void> {

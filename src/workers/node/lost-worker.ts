@@ -15,7 +15,7 @@ export interface LostWorker {
   statement: QueuedOperation | undefined
   /** The cell whose task was running at the end, if any, or that was being closed. */
   task: Charged | undefined
-  /** The operation whose COMMIT was running at the end, if any: the commit marker decides what happens to it. */
+  /** The operation whose COMMIT was running at the end, if any: the WAL decides what happens to it. */
   commit: QueuedOperation | undefined
   /** Their transactions may have been committed. */
   provisional: ProvisionalResults[]

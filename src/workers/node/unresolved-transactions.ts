@@ -1,6 +1,5 @@
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import { CellError } from '../../errors.ts'
-import { wasCommitted } from '../protocol/commit-marker.ts'
 import { type ProvisionalResults, unknownOutcome } from './batch.ts'
 import { isStatement, type QueuedOperation } from './queued-operation.ts'
 import { WorkerEnded, type WorkerHandle } from './worker-process.ts'
@@ -11,7 +10,7 @@ export interface UnresolvedContext {
   requeue(operations: readonly QueuedOperation[]): void
 }
 
-/** Transactions whose worker ended during the COMMIT, and whose commit marker no worker has read yet. */
+/** Transactions whose worker ended during the COMMIT, and of which no worker has said yet whether they were committed. */
 export class UnresolvedTransactions {
   readonly #context: UnresolvedContext
   readonly #open = new Set<ProvisionalResults>()
@@ -58,13 +57,12 @@ export class UnresolvedTransactions {
   }
 
   #ask(worker: WorkerHandle, provisional: ProvisionalResults): void {
-    const { cellId, transaction, outcomes, refusal } = provisional
-    worker.runTask({ task: 'last-transaction', cellId }, this.#context.record(cellId)).then(
-      (last) => {
+    const { cellId, before, outcomes, refusal } = provisional
+    worker.runTask({ task: 'was-committed', cellId, before }, this.#context.record(cellId)).then(
+      (wasCommitted) => {
         // Another slot has the cell now, and asks for itself.
         if (!this.#open.delete(provisional)) return
-        if (wasCommitted(transaction, last))
-          for (const [operation, outcome] of outcomes) operation.settle(outcome, true)
+        if (wasCommitted) for (const [operation, outcome] of outcomes) operation.settle(outcome, true)
         else
           this.#runAgain(
             outcomes.map(([operation]) => operation),

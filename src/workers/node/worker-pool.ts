@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import type { CollectedLook, CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
 import type { Clock, Timer } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
@@ -85,8 +84,6 @@ export class WorkerPool {
         parts.ended(worker)
       },
     })
-    const epoch = randomBytes(8).toString('hex')
-    let batches = 0
     this.#context = {
       clock,
       bounds,
@@ -94,7 +91,6 @@ export class WorkerPool {
       record,
       charged: (cellId) => this.#charged(cellId),
       worked: (time) => this.#placement.probation.worked(time),
-      nextBatchName: () => `${epoch}.${++batches}`,
       requeue: (operations) => this.#requeue(operations),
       onSlow: ({ cellId, requestId }, { statement, ms }) =>
         logSlowStatement(parts.log, { cellId, requestId, statement, ms }),

@@ -1,4 +1,3 @@
-import os from 'node:os'
 import type { CollectedLogs, CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { ProcessIdentity } from '../../catalog/directory-lock.ts'
@@ -19,7 +18,7 @@ import { processorMs, residentBytes, waitedMs } from './process-stats.ts'
 /** Messages about the running batch. */
 export type BatchMessage = Extract<
   FromWorker,
-  { type: 'started' | 'upkeep' | 'results' | 'committed' | 'done' }
+  { type: 'started' | 'upkeep' | 'results' | 'unsynced' | 'committed' | 'done' }
 >
 
 /** Messages about what the worker does now. */
@@ -129,11 +128,7 @@ export class WorkerProcess {
   }
 
   /** @param cells without their records; those that the worker lacks are added */
-  runBatch(
-    name: string,
-    cells: Omit<BatchCell, 'record'>[],
-    record: (cellId: string) => CellRecord | undefined,
-  ): void {
+  runBatch(cells: Omit<BatchCell, 'record'>[], record: (cellId: string) => CellRecord | undefined): void {
     const forget = this.#sentRecords.size > SENT_RECORDS_MAX ? [...this.#sentRecords] : []
     for (const cellId of forget) this.#sentRecords.delete(cellId)
     const withRecords = cells.map((cell) => {
@@ -142,7 +137,7 @@ export class WorkerProcess {
       this.#sentRecords.add(cell.cellId)
       return { ...cell, record: record(cell.cellId) }
     })
-    this.#send({ type: 'batch', name, forget, cells: withRecords })
+    this.#send({ type: 'batch', forget, cells: withRecords })
   }
 
   /** @throws `WorkerEnded`, and what the task throws */
@@ -266,11 +261,7 @@ export class WorkerProcess {
 
   /** Lowers its priority, so that a busy isolated cell does not slow down the others. */
   yieldToOthers(): void {
-    try {
-      os.setPriority(this.identity.pid, os.constants.priority.PRIORITY_LOW)
-    } catch {
-      // The process has just ended.
-    }
+    this.#link.yieldToOthers()
   }
 
   /** Whether it ended with a signal that V8 uses when an allocation fails. */

@@ -20,8 +20,6 @@ export interface SlotContext {
   charged(cellId: string): Charged
   /** Operations of a cell have run. */
   worked(time: CellTime): void
-  /** Unique across all batches of all nodes. */
-  nextBatchName(): string
   /** Runs operations again, each in its cell's present slot. */
   requeue(operations: readonly QueuedOperation[]): void
   /** Told of a statement of an operation that took long. */
@@ -38,7 +36,7 @@ export interface SlotContext {
  *
  * stop() leads from any state to `stopping`: no new batch starts, and the worker finishes its own, closes its cells and
  * exits. Then dispose() wakes the tasks that wait and returns the queue. Without a worker, operations and tasks wait,
- * and so do provisional results: the next worker reads the commit marker for them before its first batch.
+ * and so do provisional results: the next worker tells whether they were committed, before it does anything else.
  */
 export class WorkerSlot {
   readonly queue: OperationQueue
@@ -131,7 +129,7 @@ export class WorkerSlot {
     this.#worker = worker
     worker.onBatch = (message) => this.#take(message)
     void worker.ended.then(() => this.#ended(worker))
-    // Before any batch: its transactions would overwrite the commit marker.
+    // Before anything else: it could move the WAL, which tells of these transactions, into the database.
     this.#unresolved.askAll(worker)
     this.#waiting.wakeAll()
     void worker.ready.then(
@@ -239,7 +237,7 @@ export class WorkerSlot {
       cellId: (operations[0] as QueuedOperation).cellId,
       operations: operations.map(({ operation }) => operation),
     }))
-    worker.runBatch(this.#context.nextBatchName(), wire, this.#context.record)
+    worker.runBatch(wire, this.#context.record)
   }
 
   #take(message: WorkMessage): void {
@@ -294,7 +292,7 @@ export class WorkerSlot {
     this.#task = undefined
     const { provisional, notRun } = this.#batch?.lost() ?? { provisional: [], notRun: [] }
     this.#endBatch()
-    // The statement had just ended when its worker was killed: the commit marker decides what happens to it.
+    // The statement had just ended when its worker was killed: the WAL decides what happens to it.
     const isUndecided = provisional.some(({ outcomes }) =>
       outcomes.some(([operation]) => operation === statement),
     )

@@ -55,11 +55,14 @@ export type ToArchiver =
   /** Ship what the cells have committed. */
   | { type: 'flush'; id: number; about?: readonly string[] | undefined }
   | { type: 'answer'; id: number; value: unknown; error: WireError | undefined }
+  /** Does it still answer? */
+  | { type: 'ping' }
   /** Finish within the deadline, and exit. */
   | { type: 'stop'; deadlineMs: number }
 
 export type FromArchiver =
   | { type: 'ready' }
+  | { type: 'pong' }
   /** A job's turn has come. */
   | { type: 'begun'; id: number }
   | { type: 'progress'; id: number; event: BackupProgressEvent }

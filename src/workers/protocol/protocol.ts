@@ -5,6 +5,7 @@ import type { InstallOptions } from '../../backup/restore/cell-installer.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { SqlPolicy } from '../../engine/cell-settings.ts'
 import type { QuarantineState } from '../../engine/quarantine.ts'
+import type { WalEnd } from '../../engine/wal-end.ts'
 import type { CommitChanges } from '../../engine/watch/commit-recorder.ts'
 import type { CellOperation } from '../../service/operations.ts'
 import type { StoreSettings } from '../../store/settings.ts'
@@ -81,10 +82,14 @@ export type WorkerTask =
   | { task: 'look-at-log'; cellId: string }
   /** Closes a deleted cell, and removes its local state. */
   | { task: 'release'; cellId: string }
-  /** Why the cell is kept closed. Answered at once, as is `last-transaction`. */
+  /** Why the cell is kept closed. Answered at once, as is `was-committed`. */
   | { task: 'quarantine'; cellId: string }
-  /** Reads the cell's commit marker. */
-  | { task: 'last-transaction'; cellId: string }
+  /**
+   * Whether anything was committed after `before`, or it is known (undefined), and makes sure that it is on disk. It is asked of a
+   * transaction whose worker was killed.
+   * It has to be the first thing that a worker does with the cell: all else could move the WAL into the database.
+   */
+  | { task: 'was-committed'; cellId: string; before: WalEnd | undefined }
 
 export interface WorkerTaskResults {
   cut: unknown
@@ -99,15 +104,14 @@ export interface WorkerTaskResults {
   'look-at-log': undefined
   release: undefined
   quarantine: QuarantineState | undefined
-  'last-transaction': string | undefined
+  'was-committed': boolean
 }
 
 export type ToWorker =
   | { type: 'settings'; settings: WorkerSettings }
-  /** One at a time: the next follows when this one is done. `name` is unique across all batches of all nodes. */
+  /** One at a time: the next follows when this one is done. */
   | {
       type: 'batch'
-      name: string
       /** Cells whose records the worker may drop: they come again with the next use. */
       forget: string[]
       cells: BatchCell[]
@@ -130,6 +134,14 @@ export type ToWorker =
   | { type: 'logs-shipped'; places: ShippedPlace[] }
   /** Finish, close every cell, and exit. */
   | { type: 'stop' }
+
+/** A transaction whose COMMIT follows. */
+export interface ProvisionalTransaction {
+  /** Unique in its batch. */
+  number: number
+  /** Where the WAL ended when it began: whatever is committed after that is this transaction. */
+  before: WalEnd
+}
 
 /** An operation's number in its batch, and its outcome. */
 export type WireOutcome =
@@ -158,11 +170,14 @@ export type FromWorker =
   | {
       type: 'results'
       outcomes: WireOutcome[]
-      transaction: string | undefined
+      transaction: ProvisionalTransaction | undefined
       /** Without a transaction: one of them may have committed by itself, as `PRAGMA user_version = 2` does. */
       hasCommitted?: true | undefined
     }
-  | { type: 'committed'; transaction: string }
+  /** The transaction is on disk. */
+  | { type: 'committed'; transaction: number }
+  /** Its COMMIT has succeeded, and the fsync follows. Told only where the cell's next transaction begins before that. */
+  | { type: 'unsynced'; transaction: number }
   /** A statement of an operation took long. It is over, and `statement` is its shape. */
   | { type: 'slow'; index: number; statement: string; ms: number }
   /**

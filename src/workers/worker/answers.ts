@@ -1,6 +1,6 @@
 import type { CellDatabase } from '../../engine/cell-database.ts'
 import type { Outcome } from '../../engine/group-commit.ts'
-import type { WireOutcome } from '../protocol/protocol.ts'
+import type { ProvisionalTransaction, WireOutcome } from '../protocol/protocol.ts'
 import { toWireError } from '../protocol/wire-error.ts'
 import type { Outbox } from './outbox.ts'
 
@@ -16,7 +16,7 @@ export class Answers {
   #hasCommitted = false
   /** Sent, but provisional until their transaction is committed. */
   #provisional: number[] = []
-  readonly #unsynced: { transaction: string; indexes: number[] }[] = []
+  readonly #unsynced: { transaction: number; indexes: number[] }[] = []
 
   constructor(out: Outbox) {
     this.#out = out
@@ -42,7 +42,7 @@ export class Answers {
   provisional(
     changes: readonly { index: number }[],
     outcomes: readonly Outcome[],
-    transaction: string,
+    transaction: ProvisionalTransaction,
   ): void {
     this.flush()
     this.#provisional = changes.map(({ index }) => index)
@@ -51,10 +51,15 @@ export class Answers {
   }
 
   /** @param syncsLater what was committed is not on disk before {@link synced} or {@link sync} */
-  committed(transaction: string, syncsLater: boolean): void {
+  committed(transaction: number, syncsLater: boolean): void {
     for (const index of this.#provisional) this.#given.add(index)
     if (syncsLater) this.#unsynced.push({ transaction, indexes: this.#provisional })
     else this.#out.post({ type: 'committed', transaction })
+  }
+
+  /** For {@link Outbox.flush}, before anything can move the WAL into the database: until then it tells of the commits, should the worker be killed. */
+  tellOfCommits(): void {
+    for (const { transaction } of this.#unsynced) this.#out.post({ type: 'unsynced', transaction })
   }
 
   get hasUnsynced(): boolean {

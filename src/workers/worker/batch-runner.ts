@@ -2,6 +2,7 @@ import { LruCache } from '../../base/lru-cache.ts'
 import type { CellDatabase } from '../../engine/cell-database.ts'
 import type { GroupEvents, GroupWork, Outcome } from '../../engine/group-commit.ts'
 import { sqlShape } from '../../engine/sql-policy/sql-shape.ts'
+import { NO_WAL } from '../../engine/wal-end.ts'
 import { resultBytes } from '../../service/answer-size.ts'
 import {
   type ApplyContext,
@@ -12,8 +13,7 @@ import {
 import type { CellOperation } from '../../service/operations.ts'
 import type { Cell } from '../../store/cell.ts'
 import type { LocalCells } from '../../store/local-cells.ts'
-import { transactionName, writeCommitMarker } from '../protocol/commit-marker.ts'
-import type { BatchCell } from '../protocol/protocol.ts'
+import type { BatchCell, ProvisionalTransaction } from '../protocol/protocol.ts'
 import { Answers } from './answers.ts'
 import { JointCommits } from './joint-commits.ts'
 import type { Outbox } from './outbox.ts'
@@ -52,7 +52,7 @@ const GROUP_RESULT_BYTES = 33_554_432
 /**
  * Runs batches in a worker. Reads are answered at once. The changes of a cell share a transaction, as in a group commit,
  * and their results leave the process *before* its COMMIT. If the worker is killed during the COMMIT, the node has the
- * results, and the commit marker in the transaction tells whether they count.
+ * results, and the cell's WAL tells whether they count: see wal-end.ts.
  */
 export class BatchRunner {
   readonly #cells: LocalCells
@@ -100,7 +100,7 @@ export class BatchRunner {
   }
 
   /** Resolves once all operations are answered, or returned. No other batch may start before that. */
-  async run(name: string, cells: readonly BatchCell[]): Promise<void> {
+  async run(cells: readonly BatchCell[]): Promise<void> {
     this.#startedAt = this.#context.clock.monotonic()
     this.#processor.begin()
     const parsed = parseBatch(cells)
@@ -114,7 +114,7 @@ export class BatchRunner {
         const ms = this.#processor.lap()
         if (ms > 0) spent.set(at, (spent.get(at) ?? 0) + ms)
       }
-      const run = { name, cellId, operations, first, answers: new Answers(this.#out), syncsLater, spend }
+      const run = { cellId, operations, first, answers: new Answers(this.#out), syncsLater, spend }
       runs.push(at === 0 || !this.#isOver() ? { ...run, database: this.#runCell(run) } : run)
       first += operations.length
     }
@@ -149,6 +149,9 @@ export class BatchRunner {
     const alone = new Set(this.#cells.commits.store([...unsynced.keys()]))
     for (const [database, answers] of unsynced) if (!alone.has(database)) answers.synced()
     if (alone.size === 0) return
+    // Meanwhile a backup can move the WAL into the database.
+    for (const database of alone) unsynced.get(database)?.tellOfCommits()
+    this.#out.flush()
     await this.#allSynced([...alone].map((database) => unsynced.get(database)?.sync(database)))
   }
 
@@ -233,7 +236,7 @@ export class BatchRunner {
     if (isLarge) answers.flush()
   }
 
-  #change({ name, cell, database, operations, changes, answers, syncsLater, spend }: ChangeRun): void {
+  #change({ cell, database, operations, changes, answers, syncsLater, spend }: ChangeRun): void {
     answers.flush()
     // A BEGIN may have to checkpoint a WAL that is too long. That time must not count for the last statement.
     const [[index] = [0]] = changes
@@ -242,19 +245,27 @@ export class BatchRunner {
       ([index, operation]) =>
         new Change(index, operation, () => this.#apply(cell, operation, index), answers),
     )
-    let transaction = ''
+    let transaction: ProvisionalTransaction = { number: 0, before: NO_WAL }
+    let hasCommitted = false
     let bytes = 0
     let isJoint = syncsLater && JointCommits.allow(operations)
     const events: GroupEvents = {
+      begins: () => {
+        if (hasCommitted) {
+          answers.tellOfCommits()
+          this.#out.flush()
+        }
+        transaction = { number: ++this.#transactions, before: database.walEnd() }
+      },
       beforeCommit: (group, outcomes) => {
-        this.#transactions++
-        transaction = transactionName(name, this.#transactions)
         bytes = 0
-        writeCommitMarker(database, transaction)
         answers.provisional(group as readonly Change[], outcomes, transaction)
         if (!isJoint) this.#out.flush()
       },
-      committed: () => answers.committed(transaction, syncsLater),
+      committed: () => {
+        hasCommitted = true
+        answers.committed(transaction.number, syncsLater)
+      },
       isFull: (outcomes) => {
         bytes += bytesOf(outcomes.at(-1))
         return bytes > GROUP_RESULT_BYTES
@@ -309,8 +320,6 @@ export interface BatchSettings {
 }
 
 interface CellRun {
-  /** The batch's name. */
-  name: string
   cellId: string
   operations: readonly Queued[]
   /** The first operation's number in the batch. */

@@ -74,8 +74,8 @@ class WorkerMain {
   }
 
   /** Without a wait: tasks that arrive after a batch must not overtake it. */
-  #run(batches: BatchRunner, { name, cells }: Extract<ToWorker, { type: 'batch' }>): Promise<void> {
-    const run = () => batches.run(name, cells)
+  #run(batches: BatchRunner, { cells }: Extract<ToWorker, { type: 'batch' }>): Promise<void> {
+    const run = () => batches.run(cells)
     const loaded = batches.load(cells)
     return loaded === undefined ? run() : this.#order.after(loaded, run)
   }

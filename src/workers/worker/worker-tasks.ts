@@ -1,4 +1,5 @@
-import { provenCommitMarker } from '../protocol/commit-marker.ts'
+import type { CellDatabase } from '../../engine/cell-database.ts'
+import { hasCommitBetween, type WalEnd } from '../../engine/wal-end.ts'
 import type { FromWorker, WorkerTask } from '../protocol/protocol.ts'
 import { toWireError } from '../protocol/wire-error.ts'
 import type { WorkerCells } from './worker-cells.ts'
@@ -80,9 +81,16 @@ export class WorkerTasks {
         return this.#cells.release(cellId)
       case 'quarantine':
         return local.pool.quarantine.state(cellId)
-      case 'last-transaction':
-        if (!local.files.exists(cellId)) return undefined
-        return local.pool.work(cellId, () => provenCommitMarker(local.open(cellId)))
+      case 'was-committed':
+        if (!local.files.exists(cellId)) return false
+        return local.pool.work(cellId, () => wasCommitted(local.open(cellId), task.before))
     }
   }
+}
+
+/** Makes sure that the commit is on disk: the process that made it may have been killed before its fsync. */
+function wasCommitted(database: CellDatabase, before: WalEnd | undefined): boolean {
+  const isCommitted = before === undefined || hasCommitBetween(before, database.walEnd())
+  database.syncs.syncFound()
+  return isCommitted
 }

@@ -116,7 +116,7 @@ describe('the order', () => {
   })
 
   test.each(['restore', 'backup'] as const)(
-    'what an account asks for and never ends leaves a slot of the lane %s to others; its recoveries, and what the owner asks for, may have all',
+    'what an account asks for and never ends leaves a slot of the lane %s to others; requests that wait for its cells, and what the owner asks for, may have all',
     async (lane) => {
       queue = newQueue(4)
       for (const cell of ['1', '2', '3', '4']) add(cell, { lane })
@@ -128,6 +128,9 @@ describe('the order', () => {
       await end('neighbour')
       add('recovery', { lane, need: 'background' })
       await turns()
+      expect(begun.at(-1)).toBe('neighbour')
+      queue.raise('recovery', 'waiting')
+      await turns()
       expect(begun.at(-1)).toBe('recovery')
       await end('recovery')
       await end('1')
@@ -136,6 +139,36 @@ describe('the order', () => {
       for (const cell of ['5', '6', '7', '8']) add(cell, { lane, account: '' })
       await turns()
       expect(begun.slice(-4)).toEqual(['5', '6', '7', '8'])
+    },
+  )
+
+  test.each(['restore', 'backup'] as const)(
+    'what nobody asked for has all slots of the lane %s but one, and at most half of them once others wait for the same',
+    async (lane) => {
+      queue = newQueue(6)
+      const background = (account: string, ...cells: string[]) => {
+        for (const cell of cells) add(cell, { lane, account, need: 'background' })
+      }
+      background('a', 'a1', 'a2', 'a3')
+      await turns()
+      background('a', 'a4')
+      await turns()
+      expect(begun).toEqual(['a1', 'a2', 'a3', 'a4'])
+      background('b', 'b1', 'b2', 'b3')
+      background('a', 'a5')
+      await turns()
+      expect(begun.slice(4)).toEqual(['b1', 'b2'])
+      await end('a1')
+      // Account a has half of the slots, and no turn before b.
+      expect(begun.slice(6)).toEqual(['b3'])
+      for (const cell of ['b1', 'b2', 'b3']) await end(cell)
+      expect(begun.slice(7)).toEqual(['a5'])
+      background('a', 'a6', 'a7')
+      await turns()
+      expect(begun.slice(8)).toEqual(['a6'])
+      background('c', 'c1')
+      await turns()
+      expect(begun.slice(9)).toEqual(['c1'])
     },
   )
 

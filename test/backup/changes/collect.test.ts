@@ -23,7 +23,8 @@ const ALL = { cellsMax: 1_000, bytesMax: 1_000_000_000 }
 
 function collectorOf(store: CellStore): LogCollector {
   const { trackers } = store.core.destination as NonNullable<typeof store.core.destination>
-  return new LogCollector(trackers, store.clock, silentLog)
+  const accountOf = (id: string) => store.core.findCell(id)?.accountId ?? ''
+  return new LogCollector(trackers, accountOf, store.clock, silentLog)
 }
 
 function endOf({ cellId, history, pieces }: UnshippedLog): ShippedPlace {
@@ -118,4 +119,26 @@ test('a closed cell with segments is collected without being opened, and its tim
   expect(fs.existsSync(place.paths.cell(cell.id).segments)).toBe(true)
   await collector.collect(ALL)
   expect(historyOf(store, cell)).toMatchObject({ sequence: log.pieces.at(-1)?.sequence })
+})
+
+test('accounts take turns: the backlog of one account, in however many cells, delays the others by one look', async () => {
+  const store = await place.create(shipped)
+  const [many, few] = [store.accounts.create().id, store.accounts.create().id]
+  const ledger = async (accountId: string) => {
+    const cell = createLedger(store, { accountId })
+    await store.backups.incremental(cell.id)
+    return cell
+  }
+  const backlog = [await ledger(many), await ledger(many), await ledger(many), await ledger(many)]
+  const others = [await ledger(few), await ledger(few)]
+  for (const cell of [...backlog, ...others]) addRow(cell, 'more than a look has room for', 100_000)
+  const collector = collectorOf(store)
+  const looks: string[][] = []
+  for (let isAll = false; !isAll; ) {
+    const look = await collector.collect({ cellsMax: 1_000, bytesMax: 50_000 })
+    collector.shipped(look.logs.map(endOf))
+    looks.push(look.logs.map(({ cellId }) => store.core.findCell(cellId)?.accountId as string))
+    isAll = look.isAll
+  }
+  expect(looks.slice(0, 6)).toEqual([[many], [few], [many], [few], [many], [many]])
 })

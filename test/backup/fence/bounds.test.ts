@@ -27,6 +27,16 @@ test('a look at the fence counts for 15 seconds, and no longer', async () => {
   await node.stop()
 })
 
+test('a node that slept looks before it writes, although no time has passed for its timers (invariant 14)', async () => {
+  const node = new FenceNode(recording)
+  await node.take()
+  node.clock.advance(5_000)
+  await new FenceNode(folder, { takesOver: true }).take()
+  node.clock.sleep(3_600_000)
+  await expect(node.guard.confirm()).rejects.toMatchObject({ code: 'taken_over' })
+  await node.stop()
+})
+
 describe('A start that others are faster than', () => {
   /** Before each of the first puts of its fence, another start puts the same one. */
   async function takeAfter(races: number): Promise<FenceNode> {

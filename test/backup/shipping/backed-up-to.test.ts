@@ -6,6 +6,7 @@ import { until } from '../../support/until.ts'
 import { openWorkerStore } from '../../support/worker-store.ts'
 
 const LAG_MS = 10_000
+const HOUR_MS = 3_600_000
 let place: ScratchPlace
 beforeEach(() => {
   place = new ScratchPlace()
@@ -70,9 +71,41 @@ describe('What a cell is backed up to', () => {
     expect(backedUpTo({ storedTo: null, shippedAt: null, shippedSince: null }, 111, 120)).toBeNull()
   })
 
-  test('is never in the future, where the line of time of a cell may be', () => {
-    expect(backedUpTo({ storedTo: 90, shippedAt: 500, shippedSince: 10 }, 100, 120)).toBe(100)
-    expect(backedUpTo({ storedTo: 500, shippedAt: 500, shippedSince: 500 }, null, 120)).toBe(120)
+  test('is never in the future, where the line of time of a cell may be, and not known if all that is known is there', () => {
+    const [now, ahead] = [20_000, 50_000]
+    expect(backedUpTo({ storedTo: 90, shippedAt: ahead, shippedSince: 10 }, 100, now)).toBe(100)
+    expect(backedUpTo({ storedTo: ahead, shippedAt: ahead, shippedSince: ahead }, null, now)).toBeNull()
+    expect(backedUpTo({ storedTo: ahead, shippedAt: null, shippedSince: null }, ahead, now)).toBeNull()
+    // Each cut of a version puts the line of time a millisecond ahead of what was committed.
+    expect(backedUpTo({ storedTo: now + 2, shippedAt: 90, shippedSince: 10 }, 100, now)).toBe(now)
+  })
+
+  test('and the lag do not hide an outage that begins as a clock that was hours ahead is put right', async () => {
+    const failing = new FailingStore(place.folder())
+    const store = await place.create({ objectStore: failing, backups: { maxLagMs: LAG_MS } })
+    const cell = createLedger(store)
+    place.clock.step(6 * HOUR_MS)
+    addRow(cell, 'ahead')
+    await place.advanceUntil(store.backups.snapshot(cell.id))
+    addRow(cell, 'ahead too')
+    await place.advanceUntil(store.backups.flush())
+    place.clock.step(-6 * HOUR_MS)
+    failing.forGood = true
+    failing.failFromHere(1)
+    addRow(cell, 'in the outage')
+    await place.advanceUntil(store.backups.flush().catch(() => {}))
+    const since = place.clock.now()
+    place.clock.advance(HOUR_MS)
+    expect(store.backedUpTo(cell.id)).toBeNull()
+    const shipping = store.metrics().backups?.shipping
+    expect(shipping?.backedUpTo).toBeNull()
+    expect(shipping?.lagMs).toBeGreaterThanOrEqual(place.clock.now() - since)
+    failing.failAt = 0
+    // A tick that has failed already may end the first one.
+    await place.advanceUntil(store.backups.flush().catch(() => {}))
+    await place.advanceUntil(store.backups.flush())
+    expect(store.metrics().backups?.shipping).toMatchObject({ failingSince: null, lagMs: 0 })
+    await place.advanceUntil(store.close())
   })
 
   test('is known to a node whose workers have the cells', async () => {

@@ -32,7 +32,7 @@ const newRow = (objects: ObjectStore = store) =>
 
 async function keysAfter(row: LogRow, after = ''): Promise<string[]> {
   const refs = await row.after(after, {})
-  return refs.map((ref) => ref.key + (ref.isRemoved ? ' removed' : ref.isMissing ? ' missing' : ''))
+  return [...refs].map((ref) => ref.key + (ref.isRemoved ? ' removed' : ref.isMissing ? ' missing' : ''))
 }
 
 describe('The row of log objects', () => {

@@ -12,6 +12,7 @@ import {
 } from '../../support/backup/object-store-decorators.ts'
 import { ShippingNode } from '../../support/backup/shipping-node.ts'
 import { rowsIn, storedLogs } from '../../support/backup/stored-logs.ts'
+import type { WalCell } from '../../support/backup/wal-cell.ts'
 import { Random } from '../../support/random.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 
@@ -294,6 +295,70 @@ describe('If the object store fails', () => {
     expect(rowsIn(await storedLogs(objects), small)).toEqual([1])
     await node.stop()
   })
+})
+
+test('Of the cells that lost their histories, one that is deleted is forgotten, and one that cannot be read is tried less and less often: they hold up no other', async () => {
+  const failing = new FailingStore(objects)
+  const node = nodeOn(failing, { settings: { bytesMax: 1_000 } })
+  const [deleted, broken, sound] = [node.newCell(), node.newCell(), node.newCell()]
+  await node.start()
+  await node.pass(0)
+  failing.forGood = true
+  failing.failFromHere(1, isLog)
+  for (const [i, cell] of [deleted, broken, sound].entries()) cell.commit(300_000 - i * 100_000)
+  await node.pass(10_000)
+  expect(node.cells.dropped).toHaveLength(3)
+  const tried: string[] = []
+  let isMended = false
+  node.beforeVersion = (cellId) => {
+    tried.push(cellId)
+    if (cellId === deleted.cellId) throw new CellError('cell_not_found', 'It was deleted.')
+    if (cellId === broken.cellId && !isMended) throw new CellError('cell_quarantined', 'The disk failed.')
+  }
+  failing.failAt = 0
+  const other = node.newCell()
+  const passMinutes = async (minutes: number) => {
+    for (let i = 0; i < minutes; i++) {
+      other.commit()
+      await node.pass(60_000)
+    }
+  }
+  await passMinutes(60)
+  expect(node.versionsMade).toEqual([sound.cellId])
+  const triesOf = (cell: WalCell) => tried.filter((cellId) => cellId === cell.cellId).length
+  expect(triesOf(deleted)).toBe(1)
+  expect(triesOf(broken)).toBeGreaterThan(3)
+  expect(triesOf(broken)).toBeLessThan(9)
+  const { warnings } = node.fence.log
+  expect(warnings.filter((each) => each['cellId'] === deleted.cellId && 'err' in each)).toEqual([])
+  isMended = true
+  await passMinutes(16)
+  expect(node.versionsMade).toEqual([sound.cellId, broken.cellId])
+  await node.stop()
+})
+
+test('An object store that takes less than is committed bounds what waits too, once in a minute', async () => {
+  const node = nodeOn(objects, { settings: { bytesMax: 1_000_000 } })
+  const cells = [node.newCell(), node.newCell(), node.newCell()] as const
+  await node.start()
+  await node.pass(0)
+  // The next object has room for one cell, as if the others had come while it was stored.
+  node.cells.cellsMax = 1
+  const others = cells.slice(1).map(({ cellId }) => cellId)
+  const commit = () => cells.forEach((cell, i) => void cell.commit(2_000_000 - i * 100_000))
+  commit()
+  await node.pass(10_000)
+  expect(node.cells.dropped).toEqual(others)
+  expect(node.versionsMade).toEqual(others)
+  expect(node.shipper.state).toMatchObject({ waitingBytes: 0, failingSince: null })
+  commit()
+  await node.pass(10_000)
+  expect(node.cells.dropped).toEqual(others)
+  await node.pass(60_000)
+  commit()
+  await node.pass(10_000)
+  expect(node.cells.dropped).toEqual([...others, ...others])
+  await node.stop()
 })
 
 describe('Of two nodes', () => {

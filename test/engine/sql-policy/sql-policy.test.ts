@@ -223,6 +223,29 @@ describe('why: without the policy, SQLite does all of this', () => {
     expect(steps.some((step) => refusal(step) !== undefined)).toBe(true)
   })
 
+  const LONG = 'n'.repeat(70)
+
+  test.each([
+    ['a long name', LONG, `"${LONG}"`],
+    ['a long name that differs late', `${LONG}_b`, `[${LONG.toUpperCase()}_B]`],
+    ['a doubled double quote', '[a"b]', '"a""b"'],
+    ['a doubled backtick', '"a`b"', '`a``b`'],
+    ['a doubled apostrophe', `"a'b"`, `'a''b'`],
+    ['quotes of two kinds, in other letters', '`a"]b`', '"A""]B"'],
+  ])('a setting of a search table is a setting under %s', (_what, table, column) => {
+    const { connection } = openTenantDatabase()
+    const set = (value: string) => `INSERT INTO ${table}(${column}, rank) VALUES (${value})`
+    connection.exec(`CREATE VIRTUAL TABLE ${table} USING fts5(x)`)
+    connection.exec(set("'crisismerge', 1999"))
+    expect(refusal(set("'crisismerge', 1999"))).toMatch(/would be a command/)
+    expect(refusal(`INSERT INTO ${table}("ra" , "RANK") VALUES (1, 2)`)).toBeUndefined()
+    expect(refusal(set("'merge', 4"))).toBeUndefined()
+  })
+
+  test('names that differ behind their first letters are no command', () => {
+    expect(refusal(`INSERT INTO "${LONG}"("${LONG}b", rank) VALUES (1, 2)`)).toBeUndefined()
+  })
+
   test.each([
     'INSERT OR ROLLBACK INTO u VALUES (1)',
     'UPDATE OR ROLLBACK u SET a = 1',

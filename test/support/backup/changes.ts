@@ -5,7 +5,7 @@ import type { CellStore } from '../../../src/store/cell-store.ts'
 /** What the schedule would see of a store's cells. */
 export function changedCells({ core }: CellStore): ChangedCells {
   const progress = core.destination?.progress ?? new BackupProgressTable(core.state)
-  return new ChangedCells(progress, (id) => core.findCell(id)?.deletedAt === null)
+  return new ChangedCells(progress, (id) => core.findCell(id))
 }
 
 /** @returns undefined if the cell is unchanged since its newest backup, or deleted */

@@ -159,7 +159,7 @@ export class HistoryModel {
   }
 
   get #collector(): LogCollector {
-    return new LogCollector(this.#destination.trackers, this.#store.clock, silentLog)
+    return new LogCollector(this.#destination.trackers, () => '', this.#store.clock, silentLog)
   }
 
   #commit(run: () => unknown): void {

@@ -24,7 +24,7 @@ export class WalCells implements LogPort {
   /** What the last look was about. */
   about: readonly string[] | undefined
   withoutHistory: string[] = []
-  /** Of one look. */
+  /** Of one look, unless it asks for all. */
   cellsMax = Number.POSITIVE_INFINITY
   /** Whether there may be cells that nobody has found yet. */
   isSearching = false
@@ -61,7 +61,8 @@ export class WalCells implements LogPort {
       .filter((log) => log !== undefined)
     const logs: typeof found = []
     let bytes = 0
-    for (const log of found.slice(0, Math.min(cellsMax, this.cellsMax))) {
+    const isForAll = cellsMax === Number.MAX_SAFE_INTEGER
+    for (const log of found.slice(0, isForAll ? cellsMax : Math.min(cellsMax, this.cellsMax))) {
       if (logs.length > 0 && bytes >= bytesMax) break
       logs.push(log)
       bytes += unshippedBytes([log])
@@ -97,6 +98,8 @@ export class ShippingNode {
   readonly fence: FenceNode
   readonly cells: WalCells
   readonly versionsMade: string[] = []
+  /** What it throws fails the version. */
+  beforeVersion: (cellId: string) => void = () => {}
   readonly shipper: Shipper
   readonly storeId: string
   retentionRounds = 0
@@ -135,7 +138,10 @@ export class ShippingNode {
       cells: this.cells,
       storeId,
       spoolDirectory: path.join(folder, 'spool'),
-      makeVersion: async (cellId) => void this.versionsMade.push(cellId),
+      makeVersion: async (cellId) => {
+        this.beforeVersion(cellId)
+        this.versionsMade.push(cellId)
+      },
       retention: { runIfDue: () => void this.retentionRounds++, stop: async () => {} },
       onState: () => {
         this.#isTicking = false

@@ -21,6 +21,10 @@ export class SteppedClock implements Clock {
     return systemClock.monotonic()
   }
 
+  sinceBoot(): number {
+    return systemClock.sinceBoot()
+  }
+
   setTimer(run: () => void, delayMs: number, options?: { keepsAlive?: boolean }): Timer {
     return systemClock.setTimer(run, delayMs, options)
   }

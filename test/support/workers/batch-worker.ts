@@ -23,7 +23,6 @@ export class BatchWorker {
   readonly clock: Clock
   readonly #state: LocalState
   readonly #runner: BatchRunner
-  #batches = 0
   /** Whose time began, in order. */
   readonly working: (string | undefined)[] = []
   /** Told of what leaves the worker at once. */
@@ -77,7 +76,6 @@ export class BatchWorker {
   }
 
   async run(cells: readonly Pick<QueuedOperation, 'cellId' | 'operation'>[][]): Promise<void> {
-    this.#batches++
     const wire = cells.map((operations) => ({
       cellId: operations[0]?.cellId as string,
       record: undefined,
@@ -85,7 +83,7 @@ export class BatchWorker {
     }))
     const loaded = this.#runner.load(wire)
     if (loaded !== undefined) await loaded
-    await this.#runner.run(`${this.directory}.${this.#batches}`, wire)
+    await this.#runner.run(wire)
   }
 
   /** Runs what has to succeed, without a batch. */

@@ -1,5 +1,6 @@
 import type { CollectedLogs } from '../../../src/backup/changes/cell-log.ts'
 import type { CellRecord } from '../../../src/catalog/cell-registry.ts'
+import { NO_WAL } from '../../../src/engine/wal-end.ts'
 import { WorkerEnded, type WorkerHandle, type WorkMessage } from '../../../src/workers/node/worker-process.ts'
 import type {
   BatchCell,
@@ -21,7 +22,7 @@ export class ScriptedWorker implements WorkerHandle {
   readonly identity = { pid: pids++, startTime: 1 }
   readonly ready: Promise<void>
   readonly ended: Promise<void>
-  readonly batches: { name: string; cells: Omit<BatchCell, 'record'>[] }[] = []
+  readonly batches: { cells: Omit<BatchCell, 'record'>[] }[] = []
   readonly tasks: AskedTask[] = []
   onBatch: ((message: WorkMessage) => void) | undefined
   isReady = false
@@ -67,9 +68,10 @@ export class ScriptedWorker implements WorkerHandle {
     this.onBatch?.(message)
   }
 
-  /** Results of operations by their number in the batch, final or those of a transaction. */
-  answer(values: Record<number, unknown>, transaction?: string): void {
+  /** Results of operations by their number in the batch, final or those of a transaction with a number. */
+  answer(values: Record<number, unknown>, number?: number, before = NO_WAL): void {
     const outcomes = Object.entries(values).map(([index, value]): [number, unknown] => [Number(index), value])
+    const transaction = number === undefined ? undefined : { number, before }
     this.say({ type: 'results', outcomes, transaction })
   }
 
@@ -77,11 +79,6 @@ export class ScriptedWorker implements WorkerHandle {
   get given(): string[] {
     const operations = this.batches.at(-1)?.cells.flatMap((cell) => cell.operations) ?? []
     return operations.map((each) => (each.op === 'sql' ? each.sql : 'key' in each ? each.key : each.op))
-  }
-
-  /** The name of a transaction of the batch that it is at work on. */
-  transaction(number: number): string {
-    return `${this.batches.at(-1)?.name}.${number}`
   }
 
   /** Answers the first task of a kind. */
@@ -95,8 +92,8 @@ export class ScriptedWorker implements WorkerHandle {
     this.building = building
   }
 
-  runBatch(name: string, cells: Omit<BatchCell, 'record'>[]): void {
-    this.batches.push({ name, cells })
+  runBatch(cells: Omit<BatchCell, 'record'>[]): void {
+    this.batches.push({ cells })
     for (const { cellId } of cells) this.hasUsed.add(cellId)
   }
 

@@ -14,8 +14,8 @@ const ENDLESS = "instr(hex(zeroblob(20000000 + (n IS NULL))), hex(zeroblob(10000
 const ALL_MEMORY = 'hex(zeroblob(400000000 + (n IS NULL)))'
 const QUICK = 'n + 1'
 
-/** Checks that run at the same time. */
-const AT_ONCE = 2
+/** For the cell of an account. */
+const whose = { account: 'a', signal: undefined }
 
 let clock: FakeClock
 let log: KeptLog
@@ -27,26 +27,23 @@ beforeEach(() => {
 })
 
 function databaseWith(expression: string): { file: string; size: number } {
-  const file = path.join(tempDirectory('cellstore-endless-check'), 'cell.db')
-  const connection = new Database(file)
-  connection.exec(
+  return databaseOf(
     `CREATE TABLE t (n); INSERT INTO t VALUES (1); ALTER TABLE t ADD COLUMN g TEXT AS (${expression})`,
   )
-  connection.close()
-  return { file, size: fs.statSync(file).size }
 }
 
-/** Lets the deadlines of the checks that run now pass. */
-async function passDeadlines(): Promise<void> {
-  const before = log.warnings.length
-  clock.advance(clock.nextTimerMs as number)
-  await until(() => log.warnings.length === before + AT_ONCE, 'they are given up')
+function databaseOf(schema: string): { file: string; size: number } {
+  const file = path.join(tempDirectory('cellstore-endless-check'), 'cell.db')
+  const connection = new Database(file)
+  connection.exec(schema)
+  connection.close()
+  return { file, size: fs.statSync(file).size }
 }
 
 describe('SQLite computes generated columns to check them, and nobody has bounded how long that takes:', () => {
   test('a proof that never ends is ended, and the backup or restore goes on with what the checksums prove', async () => {
     const { file, size } = databaseWith(ENDLESS)
-    const proof = threads.check({ kind: 'prove', file, member: 'cell.db' }, size)
+    const proof = threads.check({ kind: 'prove', file, member: 'cell.db' }, size, whose)
     await until(() => clock.nextTimerMs !== undefined, 'it runs')
     clock.advance(clock.nextTimerMs as number)
     expect(await proof).toBeUndefined()
@@ -55,44 +52,78 @@ describe('SQLite computes generated columns to check them, and nobody has bounde
 
   test('a deep examination that never ends is refused', async () => {
     const { file, size } = databaseWith(ENDLESS)
-    const examination = threads.check({ kind: 'examine', file, member: 'cell.db', deep: true }, size)
+    const examination = threads.check({ kind: 'examine', file, member: 'cell.db', deep: true }, size, whose)
     examination.catch(() => {})
     await until(() => clock.nextTimerMs !== undefined, 'it runs')
     clock.advance(clock.nextTimerMs as number)
     await expect(examination).rejects.toMatchObject({ code: 'statement_timeout' })
   })
 
-  test('others that compute something have their turn behind checks that never end', async () => {
-    const files = [...Array.from({ length: 4 }, () => databaseWith(ENDLESS)), databaseWith(QUICK)]
-    const proofs = files.map(({ file, size }) =>
-      threads.check({ kind: 'prove', file, member: 'cell.db' }, size),
+  test('so is that of a search index whose content is a view without an end', async () => {
+    const { file, size } = databaseOf(
+      `CREATE VIEW v AS WITH RECURSIVE r (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r) SELECT i AS rowid, 'a' AS x FROM r;
+       CREATE VIRTUAL TABLE f USING fts4(content="v", x)`,
     )
-    await until(() => clock.nextTimerMs !== undefined, 'they run')
-    await passDeadlines()
-    await passDeadlines()
-    await Promise.all(proofs)
-    expect(log.warnings.map(({ file }) => file).sort()).toEqual(
-      files
-        .slice(0, 4)
-        .map(({ file }) => file)
-        .sort(),
+    const proof = threads.check({ kind: 'prove', file, member: 'cell.db' }, size, whose)
+    await until(() => clock.nextTimerMs !== undefined, 'it runs')
+    clock.advance(clock.nextTimerMs as number)
+    expect(await proof).toBeUndefined()
+    expect(log.warnings).toEqual([{ file }])
+  })
+
+  test('checks of one account that never end hold up no other account, and end with their callers', async () => {
+    const abort = new AbortController()
+    const prove = ({ file, size }: ReturnType<typeof databaseWith>, account: string, signal?: AbortSignal) =>
+      threads.check({ kind: 'prove', file, member: 'cell.db' }, size, { account, signal })
+    const endless = Array.from({ length: 4 }, () => prove(databaseWith(ENDLESS), 'a', abort.signal))
+    const refused = Promise.allSettled(endless)
+    await until(() => clock.nextTimerMs !== undefined, 'one runs')
+    await prove(databaseWith(QUICK), 'b')
+    abort.abort(new Error('enough'))
+    expect((await refused).map((each) => each.status === 'rejected' && each.reason.message)).toEqual(
+      Array(4).fill('enough'),
     )
+    await prove(databaseWith(QUICK), 'a')
+    expect(clock.nextTimerMs).toBeUndefined()
+    expect(log.warnings).toEqual([])
+  })
+
+  test('is not tried again for the cell’s next bases, for a day; other proofs of the cell are', async () => {
+    const { file, size } = databaseWith(ENDLESS)
+    const prove = (base?: string) =>
+      threads.check({ kind: 'prove', file, member: 'cell.db' }, size, { ...whose, base })
+    const giveUp = async (proof: Promise<unknown>) => {
+      await until(() => clock.nextTimerMs !== undefined, 'it runs')
+      clock.advance(clock.nextTimerMs as number)
+      expect(await proof).toBeUndefined()
+    }
+    await giveUp(prove('cell'))
+    expect(await prove('cell')).toBeUndefined()
+    expect(log.infos).toEqual([{ cellId: 'cell' }])
+    await giveUp(prove('another cell'))
+    await giveUp(prove())
+    expect(log.warnings).toHaveLength(3)
+    clock.advance(24 * 3_600_000)
+    await giveUp(prove('cell'))
+    expect(log.warnings).toHaveLength(4)
   })
 
   test('a proof that takes all memory is given up, too', async () => {
     const { file, size } = databaseWith(ALL_MEMORY)
-    expect(await threads.check({ kind: 'prove', file, member: 'cell.db' }, size)).toBeUndefined()
+    expect(await threads.check({ kind: 'prove', file, member: 'cell.db' }, size, whose)).toBeUndefined()
     expect(log.warnings).toHaveLength(1)
   })
 
   test('what can be computed is checked, and its damage found', async () => {
     const { file, size } = databaseWith(QUICK)
-    const counted = await threads.check({ kind: 'examine', file, member: 'cell.db', deep: true }, size)
+    const counted = await threads.check({ kind: 'examine', file, member: 'cell.db', deep: true }, size, whose)
     expect(JSON.parse(counted as string)).toMatchObject({ rowCount: 1 })
     const bytes = fs.readFileSync(file)
     bytes.fill(0xff, bytes.length - 40)
     fs.writeFileSync(file, bytes)
-    await expect(threads.check({ kind: 'prove', file, member: 'cell.db' }, size)).rejects.toMatchObject({
+    await expect(
+      threads.check({ kind: 'prove', file, member: 'cell.db' }, size, whose),
+    ).rejects.toMatchObject({
       code: 'backup_corrupt',
     })
     expect(log.warnings).toEqual([])

@@ -51,3 +51,52 @@ test('a cell with a generated column is backed up, restored and proven deeply, i
     await node.close()
   }
 })
+
+test('checks that never end hold up nobody else: not those of another account, nor of cells that are deleted', async () => {
+  const node = await WorkerStore.start({ folder: tempDirectory('cellstore-workers') })
+  const sql = (id: string, text: string) => node.service.execute(id, { op: 'sql', sql: text })
+  const madeBy = async (accountId: string, ...statements: string[]) => {
+    const { id } = node.store.createCell({ accountId })
+    for (const each of statements) await sql(id, each)
+    return id
+  }
+  let asked: string | undefined
+  try {
+    const [attacker, neighbour] = [node.store.accounts.create().id, node.store.accounts.create().id]
+    const honest = await madeBy(
+      neighbour,
+      'CREATE VIRTUAL TABLE t USING fts5(n)',
+      "INSERT INTO t VALUES ('one')",
+    )
+    const endless = await Promise.all(
+      Array.from({ length: 12 }, () =>
+        madeBy(
+          attacker,
+          'CREATE TABLE knob (n)',
+          "CREATE VIEW v AS WITH RECURSIVE r (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r) SELECT i AS rowid, 'a' AS x FROM r",
+          'CREATE VIRTUAL TABLE f USING fts4(content="v", x)',
+        ),
+      ),
+    )
+    const abort = new AbortController()
+    asked = endless.pop() as string
+    const backup = rejectedBy(node.service.backup(asked, 'snapshot', { signal: abort.signal }))
+    const deletions = Promise.all(endless.map((id) => node.service.deleteCell(id)))
+    let isHeldUp = true
+    void backup.finally(() => (isHeldUp = false))
+    const { version } = await node.service.backup(honest, 'snapshot')
+    await node.service.restore(honest, { version })
+    expect((await node.service.verify(honest, { deep: true })).version).toBe(version)
+    await deletions
+    const again = await node.service.backup(honest, 'snapshot')
+    expect(again.version).not.toBe(version)
+    // The node ends a check after 20 s: the neighbour waited for none.
+    expect(isHeldUp).toBe(true)
+    abort.abort()
+    expect((await backup).code).toBe('busy')
+  } finally {
+    // Its check would be endless here too.
+    if (asked !== undefined) await sql(asked, 'DROP TABLE f')
+    await node.close()
+  }
+})

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import type { CellRecord } from '../../../src/catalog/cell-registry.ts'
+import { hasCommitBetween, NO_WAL, type WalEnd } from '../../../src/engine/wal-end.ts'
 import { isCellError } from '../../../src/errors.ts'
 import { seededRandom } from '../../support/seed.ts'
 import type { ScriptedWorker } from '../../support/workers/scripted-worker.ts'
@@ -17,7 +18,7 @@ const accountOf = (cellId: string) =>
 interface CellFile {
   /** The keys that committed transactions have put. */
   keys: string[]
-  commitMarker: string | undefined
+  wal: WalEnd
 }
 
 /** How far a worker has come with a batch. */
@@ -50,13 +51,12 @@ class RandomNode {
     },
   })
   readonly files = new Map(
-    Array.from({ length: CELLS }, (_, n): [string, CellFile] => [
-      cellOf(n),
-      { keys: [], commitMarker: undefined },
-    ]),
+    Array.from({ length: CELLS }, (_, n): [string, CellFile] => [cellOf(n), { keys: [], wal: NO_WAL }]),
   )
   readonly asked: { cellId: string; key: string; asked: Asked }[] = []
   readonly tasks: Promise<unknown>[] = []
+  /** Of WALs. */
+  #generations = 0
   readonly #progress = new WeakMap<object, Progress>()
   moves = 0
   kills = 0
@@ -123,8 +123,11 @@ class RandomNode {
       return
     }
     // As the real worker does, it answers this before it does anything else.
-    for (const each of worker.tasks.filter(({ task }) => task.task === 'last-transaction'))
-      this.#answer(worker, each, this.files.get(each.task.cellId)?.commitMarker)
+    for (const each of worker.tasks.slice())
+      if (each.task.task === 'was-committed') {
+        const { cellId, before } = each.task
+        this.#answer(worker, each, before === undefined || hasCommitBetween(before, this.#file(cellId).wal))
+      }
     const [task] = worker.tasks
     if (task !== undefined && (this.isCalm || this.random.chance(0.3))) this.#do(worker, task)
     const batch = worker.batches.at(-1)
@@ -134,21 +137,30 @@ class RandomNode {
 
   #do(worker: ScriptedWorker, each: ScriptedWorker['tasks'][number]): void {
     const { task, cellId } = each.task
+    const batch = worker.batches.at(-1)
+    const isRunning = batch !== worker.doneBatch && batch?.cells.some((cell) => cell.cellId === cellId)
     if (task !== 'close') {
+      // A backup moves the WAL into the database.
+      if (!isRunning) this.#file(cellId).wal = NO_WAL
       this.#answer(worker, each, undefined)
       return
     }
-    const batch = worker.batches.at(-1)
-    const isRunning = batch !== worker.doneBatch && batch?.cells.some((cell) => cell.cellId === cellId)
     if (isRunning) throw new Error('A worker is to close a cell that it is at work on')
     const isFree = this.isCalm || this.random.chance(0.8)
-    if (isFree) this.moves++
+    if (isFree) {
+      this.moves++
+      this.#file(cellId).wal = NO_WAL
+    }
     this.#answer(worker, each, isFree)
   }
 
   #answer(worker: ScriptedWorker, each: ScriptedWorker['tasks'][number], value: unknown): void {
     worker.tasks.splice(worker.tasks.indexOf(each), 1)
     each.resolve(value)
+  }
+
+  #file(cellId: string): CellFile {
+    return this.files.get(cellId) as CellFile
   }
 
   /** One message about a batch. */
@@ -167,18 +179,25 @@ class RandomNode {
       return
     }
     const { operations, cellId } = cell
-    const transaction = `${batch.name}.${progress.cell + 1}`
+    const transaction = progress.cell + 1
     const keys = operations.map((each) => (each.op === 'sql' ? each.sql : (each as { key: string }).key))
     if (progress.step === 'begin') {
       worker.say({ type: 'started', index: progress.firstIndex })
       progress.step = 'results'
     } else if (progress.step === 'results') {
-      worker.answer(Object.fromEntries(keys.map((key, n) => [progress.firstIndex + n, key])), transaction)
+      worker.answer(
+        Object.fromEntries(keys.map((key, n) => [progress.firstIndex + n, key])),
+        transaction,
+        this.#file(cellId).wal,
+      )
       progress.step = 'commit'
     } else if (progress.step === 'commit') {
-      const file = this.files.get(cellId) as CellFile
+      const file = this.#file(cellId)
       file.keys.push(...keys)
-      file.commitMarker = transaction
+      const isNew = file.wal === NO_WAL || this.random.chance(0.2)
+      file.wal = isNew
+        ? { salts: `${++this.#generations}`, frames: 1 }
+        : { ...file.wal, frames: file.wal.frames + 1 }
       progress.step = 'tell'
     } else {
       worker.say({ type: 'committed', transaction })

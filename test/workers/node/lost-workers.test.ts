@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { NO_WAL } from '../../../src/engine/wal-end.ts'
 import type { ScriptedWorker } from '../../support/workers/scripted-worker.ts'
 import {
   A,
@@ -16,21 +17,20 @@ describe('what was being committed when a worker ended is asked of the next work
     const change = node.sql(A, 'change')
     await node.settle()
     const first = node.busy
-    const transaction = first.transaction(1)
     first.say({ type: 'started', index: 0 })
-    first.answer({ 0: 'done' }, transaction)
+    first.answer({ 0: 'done' }, 1)
     const later = node.sql(A, 'later')
     await node.end(first)
     const second = node.busy
     expect(second).not.toBe(first)
-    expect(second.tasks.map(({ task }) => task.task)).toEqual(['last-transaction'])
+    expect(second.tasks.map(({ task }) => task.task)).toEqual(['was-committed'])
     expect(change).not.toHaveProperty('answer')
-    return { node, change, later, second, transaction }
+    return { node, change, later, second }
   }
 
   test('it is answered with the result that had left the worker if it was committed, and never runs again', async () => {
-    const { node, change, second, transaction } = await endedInCommit()
-    second.reply('last-transaction', transaction)
+    const { node, change, second } = await endedInCommit()
+    second.reply('was-committed', true)
     await node.settle()
     expect(change.answer).toBe('done')
     expect(second.batches.flatMap(({ cells }) => cells.flatMap(({ operations }) => operations))).toHaveLength(
@@ -41,7 +41,7 @@ describe('what was being committed when a worker ended is asked of the next work
 
   test('it runs again if it was not', async () => {
     const { node, change, second } = await endedInCommit()
-    second.reply('last-transaction', 'another.1')
+    second.reply('was-committed', false)
     second.answer({ 0: 'later' })
     second.say({ type: 'done' })
     await node.settle()
@@ -51,9 +51,9 @@ describe('what was being committed when a worker ended is asked of the next work
   })
 
   test('the next worker ends as well: the one after it is asked', async () => {
-    const { node, change, second, transaction } = await endedInCommit()
+    const { node, change, second } = await endedInCommit()
     await node.end(second)
-    node.busy.reply('last-transaction', transaction)
+    node.busy.reply('was-committed', true)
     await node.settle()
     expect(change.answer).toBe('done')
   })
@@ -87,11 +87,10 @@ describe('a statement that comes to its end as its worker is ended for it', () =
     worker.say({ type: 'started', index: 0 })
     await node.pass(STATEMENT_MS + 20)
     expect(worker.isKilled).toBe(true)
-    const transaction = worker.transaction(1)
-    worker.answer({ 0: 'done' }, transaction)
+    worker.answer({ 0: 'done' }, 1)
     await node.end(worker)
     expect(change).not.toHaveProperty('error')
-    node.busy.reply('last-transaction', transaction)
+    node.busy.reply('was-committed', true)
     await node.settle()
     expect(change.answer).toBe('done')
   })
@@ -104,7 +103,7 @@ describe('a statement that comes to its end as its worker is ended for it', () =
     const worker = node.busy
     worker.say({ type: 'started', index: 0 })
     await node.pass(HOLD_MS + 20)
-    worker.answer({ 0: 'done' }, worker.transaction(1))
+    worker.answer({ 0: 'done' }, 1)
     await node.end(worker)
     expect(neighbour.operation.crashes + change.operation.crashes).toBe(0)
   })
@@ -117,8 +116,7 @@ test('a cell that is isolated is asked there what became of its transactions, an
   node.sql(B, 'neighbour')
   await node.settle()
   const worker = node.busy
-  const transaction = worker.transaction(1)
-  worker.answer({ 0: 'done' }, transaction)
+  worker.answer({ 0: 'done' }, 1)
   worker.say({ type: 'started', index: 1 })
   await node.pass(HOLD_MS + 20)
   expect(worker.isKilled).toBe(true)
@@ -127,8 +125,10 @@ test('a cell that is isolated is asked there what became of its transactions, an
   const [shared, isolated] = node.asked
   expect(shared?.given).toEqual(['neighbour'])
   expect(shared?.tasks).toEqual([])
-  expect(isolated?.tasks.map(({ task }) => task)).toEqual([{ task: 'last-transaction', cellId: A }])
-  isolated?.reply('last-transaction', transaction)
+  expect(isolated?.tasks.map(({ task }) => task)).toEqual([
+    { task: 'was-committed', cellId: A, before: NO_WAL },
+  ])
+  isolated?.reply('was-committed', true)
   await node.settle()
   expect(first.answer).toBe('done')
   expect(isolated?.given).toEqual(['slow'])

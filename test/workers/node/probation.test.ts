@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import type { CellRecord } from '../../../src/catalog/cell-registry.ts'
+import { NO_WAL } from '../../../src/engine/wal-end.ts'
 import type { ScriptedWorker } from '../../support/workers/scripted-worker.ts'
 import {
   A,
@@ -198,7 +199,7 @@ test('a transaction that was perhaps committed moves too: the next worker of the
   const shared = await run(node, A, fresh)
   const written = node.put(A, 'written', fresh)
   await node.settle()
-  shared.answer({ 0: 'done' }, shared.transaction(1))
+  shared.answer({ 0: 'done' }, 1)
   node.startsAtOnce = false
   for (const worker of node.all) await node.end(worker)
   node.put(B, 'neighbour', known)
@@ -210,8 +211,10 @@ test('a transaction that was perhaps committed moves too: the next worker of the
   }
   expect(workerOf(node, 'neighbour').tasks).toEqual([])
   const probation = workerOf(node, 'next')
-  expect(probation.tasks.map(({ task }) => task)).toEqual([{ task: 'last-transaction', cellId: A }])
-  probation.reply('last-transaction', shared.transaction(1))
+  expect(probation.tasks.map(({ task }) => task)).toEqual([
+    { task: 'was-committed', cellId: A, before: NO_WAL },
+  ])
+  probation.reply('was-committed', true)
   await node.settle()
   expect(written.answer).toBe('done')
 })

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { NO_WAL } from '../../../src/engine/wal-end.ts'
 import type { LostWorker } from '../../../src/workers/node/lost-worker.ts'
 import type { QueuedOperation } from '../../../src/workers/node/queued-operation.ts'
 import type { BatchMessage, WorkerProcess } from '../../../src/workers/node/worker-process.ts'
@@ -11,22 +12,20 @@ class StubWorker {
   readonly isReady = true
   readonly hasTasks = false
   onBatch: ((message: BatchMessage) => void) | undefined
-  batch = ''
   /** What it was asked, in order. */
   readonly asked: string[] = []
-  /** What it says of the last transaction of any cell. */
-  note: string | undefined
+  /** What it says of any transaction. */
+  wasCommitted = false
   readonly #ended = Promise.withResolvers<void>()
   readonly ended = this.#ended.promise
 
-  runBatch(name: string, cells: readonly { cellId: string }[]): void {
-    this.batch = name
+  runBatch(cells: readonly { cellId: string }[]): void {
     this.asked.push(`batch ${cells.map(({ cellId }) => cellId)}`)
   }
 
   runTask({ task, cellId }: { task: string; cellId: string }): Promise<unknown> {
     this.asked.push(`${task} ${cellId}`)
-    return Promise.resolve(this.note)
+    return Promise.resolve(this.wasCommitted)
   }
 
   kill(): void {}
@@ -64,13 +63,11 @@ function operation(cellId: string): QueuedOperation & { settled: unknown[] } {
 function newSlot() {
   const lost: LostWorker[] = []
   const bounds = { operationsMax: 10, operationsPerCellMax: 10, bytesMax: 1_000 }
-  let names = 0
   const context = {
     clock: new FakeClock(),
     bounds,
     record: () => undefined,
     charged: (cellId: string) => operation(cellId),
-    nextBatchName: () => `b${++names}`,
     sliceMs: 20,
     worked: () => {},
     requeue: () => {},
@@ -93,33 +90,37 @@ test('a statement that has run to its end while its worker was being ended is no
   worker.onBatch?.({ type: 'started', index: 0 })
   slot.kill('held-up')
   // Its results and its COMMIT come before the signal does.
-  worker.onBatch?.({ type: 'results', outcomes: [[0, 'result']], transaction: `${worker.batch}.1` })
+  worker.onBatch?.({ type: 'results', outcomes: [[0, 'result']], transaction: { number: 1, before: NO_WAL } })
   await worker.end()
   expect(lost).toMatchObject([{ reason: 'held-up', statement: undefined, notRun: [] }])
-  expect(lost[0]?.provisional.map(({ transaction }) => transaction)).toEqual(['b1.1'])
+  expect(lost[0]?.provisional).toMatchObject([{ cellId: 'x', before: NO_WAL }])
 })
 
 test.each([
-  ['committed', 'b1.1', [{ ok: true, value: 'result' }]],
-  ['not committed', undefined, []],
+  ['committed', true, [{ ok: true, value: 'result' }]],
+  ['not committed', false, []],
 ] as const)(
   'a transaction that was perhaps committed is asked for by the slot that has the cell now, before it runs anything else on it: it was %s',
-  async (_what, note, settled) => {
+  async (_what, wasCommitted, settled) => {
     const { slot, lost } = newSlot()
     const worker = new StubWorker()
     slot.use(worker.asWorker)
     const first = operation('x')
     slot.add(first)
     await turns()
-    worker.onBatch?.({ type: 'results', outcomes: [[0, 'result']], transaction: `${worker.batch}.1` })
+    worker.onBatch?.({
+      type: 'results',
+      outcomes: [[0, 'result']],
+      transaction: { number: 1, before: NO_WAL },
+    })
     await worker.end()
     const isolated = newSlot().slot
     for (const each of lost[0]?.provisional ?? []) isolated.resolve(each)
     isolated.add(operation('x'))
-    const other = Object.assign(new StubWorker(), { note })
+    const other = Object.assign(new StubWorker(), { wasCommitted })
     isolated.use(other.asWorker)
     await turns()
-    expect(other.asked.slice(0, 2)).toEqual(['last-transaction x', 'batch x'])
+    expect(other.asked.slice(0, 2)).toEqual(['was-committed x', 'batch x'])
     expect(first.settled).toEqual(settled)
   },
 )

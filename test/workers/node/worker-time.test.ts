@@ -25,10 +25,9 @@ async function inCommit() {
   const neighbour = node.sql(B, 'neighbour')
   await node.settle()
   const worker = node.busy
-  const transaction = worker.transaction(1)
   worker.say({ type: 'started', index: 0 })
-  worker.answer({ 0: 'done' }, transaction)
-  return { node, change, neighbour, worker, transaction }
+  worker.answer({ 0: 'done' }, 1)
+  return { node, change, neighbour, worker }
 }
 
 describe('a COMMIT that keeps the processor busy', () => {
@@ -40,13 +39,13 @@ describe('a COMMIT that keeps the processor busy', () => {
     const [shared, own] = node.asked
     if (shared === undefined || own === undefined) throw new Error('There are not two workers at work')
     expect(shared.given).toEqual(['neighbour'])
-    expect(own.tasks.map(({ task }) => task.task)).toEqual(['last-transaction'])
+    expect(own.tasks.map(({ task }) => task.task)).toEqual(['was-committed'])
     return { node, change, own }
   }
 
   test('counts for its cell: it holds up nobody, and runs again in a worker of its own', async () => {
     const { node, change, own } = await isolated()
-    own.reply('last-transaction', 'another.1')
+    own.reply('was-committed', false)
     await node.settle()
     expect(own.given).toEqual(['change'])
     expect(change).not.toHaveProperty('error')
@@ -55,16 +54,16 @@ describe('a COMMIT that keeps the processor busy', () => {
 
   test('is answered as made if it was made', async () => {
     const { node, change, own } = await isolated()
-    own.reply('last-transaction', node.all[0]?.transaction(1))
+    own.reply('was-committed', true)
     await node.settle()
     expect(change.answer).toBe('done')
   })
 
   test('is no strike, and ends no worker, where it only waits for the disk', async () => {
-    const { node, change, worker, transaction } = await inCommit()
+    const { node, change, worker } = await inCommit()
     await node.pass(20 * HOLD_MS)
     expect(worker.isKilled).toBe(false)
-    worker.say({ type: 'committed', transaction })
+    worker.say({ type: 'committed', transaction: 1 })
     expect(change.answer).toBe('done')
   })
 })
@@ -75,11 +74,11 @@ test('a COMMIT over the deadline of its statements is a strike; they are refused
   const put = node.put(A, 'put')
   await node.settle()
   const worker = node.busy
-  worker.answer({ 0: 'done', 1: 'put' }, worker.transaction(1))
+  worker.answer({ 0: 'done', 1: 'put' }, 1)
   await busyFor(node, worker, STATEMENT_MS + 1)
   expect(worker.isKilled).toBe(true)
   await node.end(worker)
-  node.busy.reply('last-transaction', undefined)
+  node.busy.reply('was-committed', false)
   await node.settle()
   expect(change.error).toMatchObject({ code: 'statement_timeout' })
   expect(node.strikes).toEqual([A])
@@ -222,7 +221,7 @@ describe('work for a cell besides its operations', () => {
 test('a transaction that nobody waits for any more is not asked for again', async () => {
   const { node, change, worker } = await inCommit()
   await node.end(worker)
-  expect(node.busy.tasks.map(({ task }) => task.task)).toEqual(['last-transaction'])
+  expect(node.busy.tasks.map(({ task }) => task.task)).toEqual(['was-committed'])
   await node.pass(WAIT_MS + 1_000)
   expect(change.error).toBeInstanceOf(Error)
   await node.end(node.busy)

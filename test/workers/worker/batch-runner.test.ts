@@ -67,7 +67,8 @@ test('the node hears for which operation a cell is opened, and that nobody’s t
 
 /** A worker with open cells, and what it does with one operation on each: what left together, and the commits that were made by then. */
 function openWorkerOf(count: number) {
-  const worker = new BatchWorker(path.join(tempDirectory('cellstore-batch'), 'worker'))
+  const clock = new FakeClock()
+  const worker = new BatchWorker(path.join(tempDirectory('cellstore-batch'), 'worker'), { clock })
   const cellIds = Array.from({ length: count }, () => {
     const cellId = newCellId()
     worker.cells.files.write(cellId)
@@ -104,6 +105,11 @@ test('the results of puts into several cells leave the worker together, before t
       ['results', 'results', 'results', 'upkeep'],
       [0, 0, 0],
     ],
+    // There is no commit log yet.
+    [
+      ['unsynced', 'unsynced', 'unsynced'],
+      [1, 1, 1],
+    ],
     [
       ['committed', 'committed', 'committed', 'done'],
       [1, 1, 1],
@@ -111,6 +117,15 @@ test('the results of puts into several cells leave the worker together, before t
   ])
   expect(values()).toEqual(['a', 'bb', 'c'])
   expect(syncs.mock.calls.length).toBeLessThanOrEqual(1)
+})
+
+test('a change of one row adds one page to the WAL: nothing in the cell names the transaction', async () => {
+  const { worker, cellId, run } = openWorker()
+  const database = worker.cells.pool.open(cellId)
+  await run([put('first')])
+  const { frames, salts } = database.walEnd()
+  await run([put('second')])
+  expect(database.walEnd()).toEqual({ salts, frames: frames + 1 })
 })
 
 test('a put that is refused commits nothing, and neither holds up nor undoes those into other cells (invariant 8)', async () => {

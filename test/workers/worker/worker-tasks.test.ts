@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { NO_WAL } from '../../../src/engine/wal-end.ts'
 import { CellError } from '../../../src/errors.ts'
 import type { FromWorker } from '../../../src/workers/protocol/protocol.ts'
 import type { WorkerCells } from '../../../src/workers/worker/worker-cells.ts'
@@ -16,17 +17,17 @@ function tasksOver(open: () => unknown) {
   }
 }
 
-test('what the last transaction was is answered before anything that comes after the question is done (invariant 8)', () => {
+test('whether a transaction was committed is answered before anything that comes after the question is done (invariant 8)', () => {
   const database = openTestDatabase()
   const { sent, tasks } = tasksOver(() => database)
-  tasks.run(1, { task: 'last-transaction', cellId: 'c' })
-  expect(sent).toEqual([{ type: 'reply', id: 1, value: undefined, error: undefined }])
+  tasks.run(1, { task: 'was-committed', cellId: 'c', before: NO_WAL })
+  expect(sent).toEqual([{ type: 'reply', id: 1, value: false, error: undefined }])
 })
 
 test('that it can not be known is answered as soon', () => {
   const { sent, tasks } = tasksOver(() => {
     throw new CellError('cell_quarantined', 'The disk has failed.')
   })
-  tasks.run(2, { task: 'last-transaction', cellId: 'c' })
+  tasks.run(2, { task: 'was-committed', cellId: 'c', before: NO_WAL })
   expect(sent).toMatchObject([{ type: 'reply', id: 2, error: { code: 'cell_quarantined' } }])
 })

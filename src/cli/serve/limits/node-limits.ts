@@ -323,7 +323,7 @@ export const backups: Rows<
     flag: 'log-bytes-max',
     unit: 'bytes',
     default: DEFAULT_LOG_BYTES,
-    about: 'bytes of commits that wait while the object store does not answer',
+    about: 'bytes of commits that wait while the object store does not answer, or is slow',
     over: 'the largest cells get new versions once it answers, and no moment in between can be restored',
   },
 }

@@ -325,6 +325,7 @@ describe('A folder store', () => {
     const clock: Clock = {
       now: () => 0,
       monotonic: () => 0,
+      sinceBoot: () => 0,
       setTimer: (run) => {
         timers.once('fire', run)
         return { cancel: () => timers.off('fire', run) }
