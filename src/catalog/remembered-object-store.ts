@@ -3,24 +3,34 @@ import { replaceFileDurably } from '../base/durable-files.ts'
 import { KeyedQueue } from '../base/keyed-queue.ts'
 import type { StorePaths } from '../base/store-paths.ts'
 
-/** What a directory's owner wrote last into a prefix about itself, or was about to write. */
-export interface FencePosition {
+/** What one start of a directory's owner has written into a prefix about itself. */
+export interface RememberedStart {
   epoch: number
-  sequence: number
-  /** Of the start that wrote it. */
+  /** Of the start: random. */
   instance: string
-  /** Of earlier starts that ended before they knew whether their fence of the same epoch was stored: it may still come. */
-  inDoubt?: string[] | undefined
+  /** Of the newest record that it wrote, or was about to write; 0 is the fence. */
+  sequence: number
+  /** Of the newest record that the object store surely has had; absent as long as that is not known of the fence. */
+  stored?: number | undefined
 }
+
+/** So many starts are remembered: a fence that was put earlier than that, and has not come, never will. */
+const STARTS_MAX = 16
 
 interface Content {
   url: string
-  positions: Record<string, FencePosition>
+  starts: Record<string, readonly RememberedStart[]>
+}
+
+/** Earlier versions remembered the last start, and those before it that had tried for the same epoch. */
+interface EarlierContent {
+  url: string
+  positions: Record<string, RememberedStart & { inDoubt?: string[] }>
 }
 
 /**
- * Which object store a directory's backups go to, and how far its owners came in each that they used. It is on disk before
- * it is true: so a directory whose object store says more than this was put back from an older copy.
+ * Which object store a directory's backups go to, and what the last starts wrote about themselves in each that they used. It is
+ * on disk before it is true: so a directory whose object store says more than this was put back from an older copy.
  */
 export class RememberedObjectStore {
   readonly #file: string
@@ -41,28 +51,32 @@ export class RememberedObjectStore {
     return this.#content?.url
   }
 
-  position(url: string): FencePosition | undefined {
-    return this.#content?.positions[url]
+  /** The newest one last. */
+  starts(url: string): readonly RememberedStart[] {
+    return this.#content?.starts[url] ?? []
   }
 
-  /** Whether an owner of the directory wrote a record, in whichever object store: one may have got another URL. */
-  wrote(instance: string, sequence: number): boolean {
-    const positions = Object.values(this.#content?.positions ?? {})
-    return positions.some(
-      (each) =>
-        (each.instance === instance && sequence <= each.sequence) ||
-        // A start in doubt wrote nothing after its fence.
-        (sequence === 0 && each.inDoubt?.includes(instance)),
-    )
+  /** In whichever object store: one may have got another URL. */
+  get allStarts(): RememberedStart[] {
+    return Object.values(this.#content?.starts ?? {}).flat()
   }
 
-  /** From here on, backups go to `url`. */
-  async write(url: string, position: FencePosition): Promise<void> {
-    const content = { url, positions: { ...this.#content?.positions, [url]: position } }
+  /** From here on, backups go to `url`. The starts replace what is remembered of them there, or are new. */
+  async write(url: string, ...starts: readonly RememberedStart[]): Promise<void> {
+    const isReplaced = ({ epoch, instance }: RememberedStart) =>
+      starts.some((each) => each.epoch === epoch && each.instance === instance)
+    const all = [...this.starts(url).filter((each) => !isReplaced(each)), ...starts]
+    const content = { url, starts: { ...this.#content?.starts, [url]: newestOf(all) } }
     this.#content = content
     const bytes = Buffer.from(`${JSON.stringify(content)}\n`)
     await this.#turns.run(this.#file, () => replaceFileDurably(this.#file, bytes))
   }
+}
+
+/** The last one whose fence was stored stays, however many have failed since. */
+function newestOf(starts: readonly RememberedStart[]): RememberedStart[] {
+  const stored = starts.findLast((each) => each.stored !== undefined)
+  return starts.filter((each, i) => i >= starts.length - STARTS_MAX || each === stored)
 }
 
 /** A file that is damaged says nothing, as one that is missing. */
@@ -75,9 +89,17 @@ function readContent(file: string): Content | undefined {
     throw error
   }
   try {
-    const { url, positions } = JSON.parse(text) as Content
-    return typeof url === 'string' && typeof positions === 'object' ? { url, positions } : undefined
+    const content = JSON.parse(text) as Content | EarlierContent
+    if (typeof content.url !== 'string') return undefined
+    if ('starts' in content) return content
+    const starts = Object.entries(content.positions).map(([url, each]) => [url, startsOf(each)])
+    return { url: content.url, starts: Object.fromEntries(starts) }
   } catch {
     return undefined
   }
+}
+
+function startsOf({ inDoubt = [], ...last }: EarlierContent['positions'][string]): RememberedStart[] {
+  const stored = last.sequence > 0 ? 0 : undefined
+  return [...inDoubt.map((instance) => ({ epoch: last.epoch, instance, sequence: 0 })), { ...last, stored }]
 }

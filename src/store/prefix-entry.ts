@@ -3,6 +3,7 @@ import { EpochGuard, takenOver } from '../backup/fence/epoch-guard.ts'
 import { EpochHolder, type HolderWait } from '../backup/fence/epoch-holder.ts'
 import { FencedObjectStore } from '../backup/fence/fenced-object-store.ts'
 import { placeHere } from '../backup/fence/holder-state.ts'
+import type { Standing } from '../backup/fence/standing.ts'
 import type { CallOptions, ObjectStore } from '../backup/object-store/object-store.ts'
 import { checkOwner, claimPrefix, readIdentity } from '../backup/versions/store-identity.ts'
 import { type Clock, delay, type Timer } from '../base/clock.ts'
@@ -20,6 +21,8 @@ const RETRY_MS_MIN = 1_000
 const RETRY_MS_MAX = 30_000
 const NO_ANSWER = 'the object store does not answer; serving from local data, backups wait'
 const NOT_ENTERED = 'this node cannot use its object store with these settings; nothing is backed up'
+const SET_BACK =
+  'the object store lacks what this directory has stored there: it was emptied, or set back to an older copy; everything is stored again'
 const NOT_RECORDED =
   'could not record in the directory that this node uses the object store; serving from local data, backups wait'
 
@@ -31,8 +34,13 @@ export class PrefixEntry {
   readonly guard: EpochGuard
   /** The object store for all that the node writes. */
   readonly store: ObjectStore
-  /** Called before the prefix is taken over although others have written there. What it does is on disk when it returns. */
+  /**
+   * Called before this node writes to the prefix: others have written there, or what this directory had stored is gone. What
+   * it does is on disk when it returns, as in the next one.
+   */
   goesOnAfterOthers: () => void = () => {}
+  /** Called before this node writes to the prefix: the directory may be a copy so young that the prefix does not show it. */
+  goesOnInDoubt: () => void = () => {}
   readonly #raw: ObjectStore
   readonly #holder: EpochHolder
   readonly #settings: StoreSettings
@@ -66,6 +74,7 @@ export class PrefixEntry {
       random,
       log,
     })
+    this.#holder.setBack = () => this.#goOn('set back')
   }
 
   /**
@@ -101,13 +110,14 @@ export class PrefixEntry {
    */
   async enter(storeId: string): Promise<void> {
     this.guard.acquire = (options) => unlessAborted(this.#enterLater(storeId), options.signal)
-    const { log } = this.#settings
+    const { log, takeOver } = this.#settings
     for (let looks = 0; ; looks++) {
       let wait: HolderWait | undefined
       try {
         wait = await this.#withinEntryTime((signal) => this.#tryEnter(storeId, { signal }))
       } catch (err) {
         if (isRefusal(err) || isCellError(err, 'object_store_mismatch') || isWrong(err)) throw err
+        if (takeOver) throw isErrno(err) ? err : notTakenOver(this.#raw.url, err)
         log.warn({ err }, isErrno(err) ? NOT_RECORDED : NO_ANSWER)
         this.#retryLater(storeId)
         return
@@ -130,12 +140,17 @@ export class PrefixEntry {
     const identity = await readIdentity(this.#raw, options)
     // Before the epoch: it is not this store's to take.
     if (identity !== undefined) checkOwner(this.#raw, identity, storeId)
-    const wait = await this.#holder.tryTake(identity !== undefined, options, (othersWrote) => {
-      if (othersWrote) this.goesOnAfterOthers()
-    })
+    const goOn = (standing: Standing) => this.#goOn(standing)
+    const wait = await this.#holder.tryTake(identity !== undefined, options, goOn)
     if (wait === undefined && identity === undefined)
       await claimPrefix(this.store, storeId, this.#clock.now(), options)
     return wait
+  }
+
+  #goOn(standing: Standing): void {
+    if (standing === 'set back') this.#settings.log.error({ url: this.#raw.url }, SET_BACK)
+    if (standing === 'in doubt') this.goesOnInDoubt()
+    else if (standing !== 'newest') this.goesOnAfterOthers()
   }
 
   /** One try for all that wait for it. */
@@ -207,6 +222,17 @@ function isErrno(error: unknown): boolean {
 
 function isRefusal(error: unknown): error is CellError {
   return isCellError(error, 'object_store_in_use') || isCellError(error, 'store_outdated')
+}
+
+/** A start with a flag that a person has given does not do later what was asked for now: by then, another node may be the right one. */
+function notTakenOver(url: string, cause: unknown): CellError {
+  const code = isCellError(cause) ? cause.code : 'object_store_unavailable'
+  const why = cause instanceof Error ? cause.message : String(cause)
+  return new CellError(
+    code,
+    `${url} could not be taken over, and nothing was started. Try again with --take-over (takeOver in the library) once it answers. ${why}`,
+    { cause },
+  )
 }
 
 function notYet({ holder, leftMs }: HolderWait): CellError {

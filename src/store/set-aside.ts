@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { DIRECTORY_MODE, fsyncDirectory } from '../base/durable-files.ts'
+import { DIRECTORY_MODE, exists, fsyncDirectory } from '../base/durable-files.ts'
 import type { Log } from '../base/log.ts'
 import type { StorePaths } from '../base/store-paths.ts'
 
@@ -11,6 +11,8 @@ import type { StorePaths } from '../base/store-paths.ts'
  * @param now epoch milliseconds
  */
 export function setAside(paths: StorePaths, now: number, log: Log): void {
+  // A second try for the fence.
+  if (!exists(paths.catalog)) return
   const target = paths.setAside(new Date(now).toISOString().replaceAll(/[-:]/g, ''))
   fs.mkdirSync(target, { mode: DIRECTORY_MODE })
   const catalog = path.basename(paths.catalog)

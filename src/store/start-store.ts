@@ -177,7 +177,10 @@ async function isToAdopt(entry: PrefixEntry, settings: StoreSettings): Promise<b
   }
   const isOutdated = await untilAvailable(settings, () => entry.isOutdated())
   if (!isOutdated)
-    settings.log.info({}, 'nothing was adopted: the object store has what this directory wrote')
+    settings.log.info(
+      {},
+      'nothing was adopted: the object store has no history that this directory did not write',
+    )
   return isOutdated
 }
 

@@ -156,7 +156,10 @@ export class StoreCore implements CellDirectory {
         const verifications = new VerificationTable(this.state)
         this.verifications = verifications
         destination.moved.listen(() => verifications.clear())
-        if (entry !== undefined) entry.goesOnAfterOthers = () => destination.markNothingStored()
+        if (entry !== undefined) {
+          entry.goesOnAfterOthers = () => destination.markNothingStored()
+          entry.goesOnInDoubt = () => destination.endHistories()
+        }
         if (settings.backups.recoverInBackground) this.recovery = this.#newRecovery(objectStore)
       }
       const { names, hints, changes, destination, verifications, recovery } = this

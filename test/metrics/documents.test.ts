@@ -32,7 +32,11 @@ const INDIRECT: readonly (readonly [file: string, message: string])[] = [
     'could not record in the directory that this node uses the object store; serving from local data, backups wait',
   ],
   [
-    'src/backup/fence/epoch-holder.ts',
+    'src/store/prefix-entry.ts',
+    'the object store lacks what this directory has stored there: it was emptied, or set back to an older copy; everything is stored again',
+  ],
+  [
+    'src/backup/fence/holder-records.ts',
     'could not write the record that says that this node uses the object store; trying again, and after its lease another machine may use it',
   ],
   ['src/workers/node/worker-spawner.ts', 'could not start a worker process'],

@@ -79,6 +79,8 @@ export class BackupDestination {
   readonly restores = new RestoresInProgress()
   /** Emitted when backups go to another place than before, where nothing is stored yet; or to one where others have written. */
   readonly moved = new Emitter()
+  /** Emitted when no cell's history goes on. */
+  readonly historiesEnded = new Emitter()
   readonly #paths: (cellId: string) => CellPaths
   readonly #sweep: UploadSweep
   readonly #abort = new AbortController()
@@ -143,7 +145,18 @@ export class BackupDestination {
    */
   markNothingStored(): void {
     this.progress.markNothingStored()
+    this.claim.invalidate()
     this.moved.emit()
+  }
+
+  /**
+   * What another timeline of this directory has shipped may be in its very histories: they end, and each cell begins a new one
+   * with its next version. Chains stay: the look before that version shows whether one goes on. On disk when it returns.
+   */
+  endHistories(): void {
+    this.progress.endHistories()
+    this.trackers.endHistories()
+    this.historiesEnded.emit()
   }
 
   /** Up to when everything that the cell has committed is stored; null if nothing is. Asks only the local state. */

@@ -136,4 +136,9 @@ export class ChangeTrackers {
   markNothingStored(): void {
     for (const tracker of this.#trackers.values()) tracker.markNothingStored()
   }
+
+  /** What else was shipped may be in the very histories. */
+  endHistories(): void {
+    for (const tracker of this.#trackers.values()) tracker.dropHistory()
+  }
 }

@@ -262,6 +262,11 @@ export class BackupProgressTable {
     this.#state.durably(() => this.#state.define(NOTHING_STORED))
   }
 
+  /** No history continues. On disk when it returns. */
+  endHistories(): void {
+    this.#state.durably(() => this.#state.define('UPDATE backup_progress SET history = NULL'))
+  }
+
   /** Notes versions that this directory's state never made: retention leaves them to a person. */
   addForeign(cellId: string, { after, through }: ForeignVersions): void {
     this.#putForeign.run(cellId, after, through)

@@ -1,3 +1,4 @@
+import type { RememberedStart } from '../../catalog/remembered-object-store.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
 import {
   FENCE_PREFIX,
@@ -21,20 +22,28 @@ export interface FenceTail {
 /** A record that is listed may be replaced before it is read. */
 const READ_ATTEMPTS = 3
 
+/** The object that is a record: 0 is the fence. */
+export function recordKey({ epoch, sequence }: Pick<FenceTail, 'epoch' | 'sequence'>): string {
+  return sequence === 0 ? fenceKey(epoch) : holderKey(epoch, sequence)
+}
+
 /**
- * @param known an epoch that was once the newest: the listing need not begin before it
+ * A listing may lag: what a directory knows to have written is looked for by its name.
+ *
+ * @param starts of a directory, in this prefix
  * @returns undefined if the prefix never had a fence
  */
 export async function readTail(
   store: ObjectStore,
-  known: number,
+  starts: readonly RememberedStart[],
   options: CallOptions,
 ): Promise<FenceTail | undefined> {
-  const epoch = await newestEpoch(store, known, options)
+  const epoch = await newestEpoch(store, Math.max(0, ...starts.map((each) => each.epoch)), options)
   if (epoch === 0) return undefined
+  const known = starts.filter((each) => each.epoch === epoch)
   for (let attempt = 1; ; attempt++) {
-    const sequence = await newestSequence(store, epoch, options)
-    const key = sequence === 0 ? fenceKey(epoch) : holderKey(epoch, sequence)
+    const sequence = await newestSequence(store, epoch, known, options)
+    const key = recordKey({ epoch, sequence })
     const record = await readRecord(store, key, options)
     if (record !== undefined || attempt === READ_ATTEMPTS) return { epoch, sequence, record }
   }
@@ -57,9 +66,19 @@ async function newestListed(store: ObjectStore, known: number, options: CallOpti
   return newest
 }
 
-async function newestSequence(store: ObjectStore, epoch: number, options: CallOptions): Promise<number> {
+async function newestSequence(
+  store: ObjectStore,
+  epoch: number,
+  known: readonly RememberedStart[],
+  options: CallOptions,
+): Promise<number> {
   let newest = 0
   for await (const { key } of store.list(holdersOf(epoch), options))
     newest = Math.max(newest, parseHolder(key)?.sequence ?? 0)
+  const written = known.flatMap(({ sequence, stored = 0 }) => [sequence, stored])
+  for (const sequence of new Set(written.sort((a, b) => b - a))) {
+    if (sequence <= newest) break
+    if ((await store.head(holderKey(epoch, sequence), options)) !== undefined) return sequence
+  }
   return newest
 }

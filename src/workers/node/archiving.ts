@@ -81,6 +81,7 @@ export function newArchiving(
   destination.collectedTo = () => archiver.shipping?.backedUpTo ?? null
   guard.held.listen((epoch) => archiver.held(epoch))
   destination.moved.listen(() => workers.nothingStored())
+  destination.historiesEnded.listen(() => workers.historiesEnded())
   const record = (id: string) => core.findCell(id)
   const assertRunning = () => archiver.assertRunning()
   const backups = new BackupManager({

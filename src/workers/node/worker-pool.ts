@@ -184,6 +184,11 @@ export class WorkerPool {
     for (const worker of this.#spawner.alive) worker.nothingStored()
   }
 
+  /** No cell's history goes on. */
+  historiesEnded(): void {
+    for (const worker of this.#spawner.alive) worker.historiesEnded()
+  }
+
   /** The cells whose `incoming.db` is being built: no worker may take that file for a left-over. */
   setBuilding(cellIds: string[]): void {
     this.#building = cellIds

@@ -220,6 +220,11 @@ export class WorkerProcess {
     this.#send({ type: 'nothing-stored' })
   }
 
+  /** No cell's history goes on. */
+  historiesEnded(): void {
+    this.#send({ type: 'histories-ended' })
+  }
+
   /** The cells whose `incoming.db` is being built. */
   setBuilding(cellIds: string[]): void {
     this.#send({ type: 'building', cellIds })

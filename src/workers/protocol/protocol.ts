@@ -124,6 +124,8 @@ export type ToWorker =
   | { type: 'ping' }
   /** The bucket is another one than before: nothing is stored there yet. */
   | { type: 'nothing-stored' }
+  /** No cell's history goes on. */
+  | { type: 'histories-ended' }
   /** The cells whose `incoming.db` is being built, as in the settings. */
   | { type: 'building'; cellIds: string[] }
   /** Answered with `collected`: what its cells have committed and not shipped. */

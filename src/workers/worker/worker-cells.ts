@@ -124,6 +124,10 @@ export class WorkerCells {
     this.#changes?.trackers.markNothingStored()
   }
 
+  historiesEnded(): void {
+    this.#changes?.trackers.endHistories()
+  }
+
   async collect(cellId: string, signal: AbortSignal): Promise<void> {
     await this.local.collect(cellId, AbortSignal.any([signal, this.#abort.signal]))
   }

@@ -53,6 +53,9 @@ class WorkerMain {
       case 'nothing-stored':
         cells.nothingStored()
         break
+      case 'histories-ended':
+        cells.historiesEnded()
+        break
       case 'building':
         cells.setBuilding(message.cellIds)
         break

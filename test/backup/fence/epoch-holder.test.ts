@@ -211,6 +211,38 @@ describe('A directory', () => {
     },
   )
 
+  test('is not outdated after more starts than it remembers, whose fences could not be stored', async () => {
+    const directory = tempDirectory('cellstore-fence')
+    const first = new FenceNode(store, { directory })
+    await first.take()
+    await first.stop()
+    const put = store.put.bind(store)
+    store.put = async () => {
+      throw new Error('refused (injected)')
+    }
+    for (let i = 0; i < 20; i++)
+      await expect(new FenceNode(store, { directory }).take(true)).rejects.toThrow('refused')
+    store.put = put
+    const node = new FenceNode(store, { directory })
+    expect(await node.take(true)).toBeUndefined()
+    expect(node.guard.epoch).toBe(2)
+    await node.stop()
+  })
+
+  test('is not outdated if an earlier version wrote what it remembers', async () => {
+    const directory = tempDirectory('cellstore-fence')
+    const file = path.join(directory, 'object-store.json')
+    const first = new FenceNode(store, { directory })
+    await first.take()
+    await first.stop()
+    const { url, starts } = JSON.parse(fs.readFileSync(file, 'utf8'))
+    const [{ stored: _, ...position }] = starts[url]
+    fs.writeFileSync(file, JSON.stringify({ url, positions: { [url]: position } }))
+    const node = new FenceNode(store, { directory })
+    expect(await node.take(true)).toBeUndefined()
+    await node.stop()
+  })
+
   test('still knows a prefix that has got another URL', async () => {
     const directory = tempDirectory('cellstore-fence')
     const first = new FenceNode(store, { directory })
@@ -267,7 +299,7 @@ describe('A take-over', () => {
 })
 
 describe('The record of a node', () => {
-  test('is written at most once a minute, and costs a look, a PUT and a DELETE', async () => {
+  test('is written at most once a minute, and costs two looks, a PUT and a DELETE', async () => {
     const node = new FenceNode(store)
     await node.take()
     await nextRecord(node)
@@ -275,9 +307,10 @@ describe('The record of a node', () => {
     node.clock.advance(59_999)
     expect(store.fenceCalls).toEqual([])
     node.clock.advance(1)
-    await turnsUntil(() => store.fenceCalls.length === 3, 'the record is written')
+    await turnsUntil(() => store.fenceCalls.length === 4, 'the record is written')
     expect(store.fenceCalls.map(({ call, key }) => `${call} ${key}`)).toEqual([
       'head fence/0000000002',
+      'head holder/0000000001-0000000001',
       'put holder/0000000001-0000000002',
       'delete holder/0000000001-0000000001',
     ])

@@ -151,6 +151,8 @@ export class ScriptedWorker implements WorkerHandle {
 
   nothingStored(): void {}
 
+  historiesEnded(): void {}
+
   forget(): void {}
 
   residentBytes(): number {
