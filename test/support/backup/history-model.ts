@@ -13,7 +13,7 @@ import { isCellError } from '../../../src/errors.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import type { Random } from '../random.ts'
-import { tempDirectory } from '../temp-directory.ts'
+import { filesBelow, tempDirectory } from '../temp-directory.ts'
 import { digestOf, digestOfFile } from './database-digest.ts'
 import { ForeignProgram } from './foreign-program.ts'
 import { FailingStore } from './object-store-decorators.ts'
@@ -23,7 +23,6 @@ import { recover, ShippedLogs } from './shipped-logs.ts'
 const SETTINGS = {
   openCellsMax: 1,
   checkpointBytes: 40_000,
-  takeOver: true,
   // Its cells have histories.
   backups: { maxLagMs: 3_600_000 },
 } as const
@@ -291,7 +290,9 @@ export class HistoryModel {
     const inode = fs.statSync(paths.cell(id).database).ino
     copy(`${root}/.`, aside)
     await this.#store.close()
-    fs.rmSync(root, { recursive: true })
+    // By its lock file, the data directory stays the same one. Otherwise it might have been put back.
+    for (const file of filesBelow(root).map((each) => path.join(root, each)))
+      if (file !== paths.lock) fs.rmSync(file)
     copy(`${aside}/.`, root)
     this.#replaceInode(inode, fs.statSync(paths.cell(id).database).ino)
     this.#place.directory.mayHaveLogs = true
