@@ -3,7 +3,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import Database from 'better-sqlite3'
 import type { Random } from '../../random.ts'
-import { tempDirectory } from '../../temp-directory.ts'
+import { filesBelow, tempDirectory } from '../../temp-directory.ts'
 import type { StoreInTime } from './store-in-time.ts'
 import type { TimeLine } from './time-line.ts'
 
@@ -32,11 +32,13 @@ export class Losses {
     const inodes = () => this.#at.lines.map(({ cellId }) => inodeOf(paths.cell(cellId).database))
     const before = inodes()
     await this.#at.close()
-    putBack(aside, root)
+    // By its lock file the next start knows the directory. Without that, it may be an image that was put back.
+    const isKnown = this.#random.chance(0.5)
+    putBack(aside, root, isKnown ? paths.lock : undefined)
     this.#replaceInodes(before, inodes())
     this.#at.place.directory.mayHaveLogs = true
     this.#at.pass(1)
-    await this.#at.open()
+    await this.#at.open({ takeOver: !isKnown })
     for (const line of this.#at.lines) {
       const state = this.#at.stateOf(line)
       if (state !== line.last) throw new Error(`a crash has made ${line.last} ${state}`)
@@ -110,7 +112,9 @@ function copyOf(directory: string): string {
   return aside
 }
 
-function putBack(aside: string, directory: string): void {
-  fs.rmSync(directory, { recursive: true, force: true })
-  execFileSync('cp', ['-rp', aside, directory])
+/** @param kept a file that stays the same one, with what it has in the copy */
+function putBack(aside: string, directory: string, kept?: string): void {
+  for (const file of filesBelow(directory).map((each) => path.join(directory, each)))
+    if (file !== kept) fs.rmSync(file)
+  execFileSync('cp', ['-rpT', aside, directory])
 }

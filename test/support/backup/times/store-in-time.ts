@@ -11,6 +11,8 @@ const TURNS_PER_TIMER = 50
 /** Before a timer that ends what takes too long: on a busy machine a file may take many turns. */
 const TURNS_PER_DEADLINE = 5_000
 const DEADLINE_MS_MIN = 60_000
+/** A take-over ends if the object store does not answer for seconds: while a store starts, every timer counts as a deadline. */
+const START = 0
 const OPTIONS = {
   openCellsMax: 2,
   checkpointBytes: 60_000,
@@ -44,8 +46,8 @@ export class StoreInTime {
     return this.settle(this.#store.close())
   }
 
-  async open(): Promise<void> {
-    this.#store = await this.settle(this.place.open(OPTIONS))
+  async open({ takeOver = true } = {}): Promise<void> {
+    this.#store = await this.settle(this.place.open({ ...OPTIONS, takeOver }), START)
   }
 
   async reopen(): Promise<void> {
@@ -55,7 +57,7 @@ export class StoreInTime {
 
   /** After a total loss. */
   async openLost(): Promise<void> {
-    this.#store = await this.settle(this.place.openOrCreate(OPTIONS))
+    this.#store = await this.settle(this.place.openOrCreate(OPTIONS), START)
   }
 
   async dispose(): Promise<void> {
@@ -97,9 +99,10 @@ export class StoreInTime {
     return stateOf(this.#store.openCell(cellId))
   }
 
-  async settle<T>(work: Promise<T>): Promise<T> {
+  /** @param deadlineMs timers from there on end what takes too long */
+  async settle<T>(work: Promise<T>, deadlineMs = DEADLINE_MS_MIN): Promise<T> {
     try {
-      return await this.#advanceUntil(work)
+      return await this.#advanceUntil(work, deadlineMs)
     } finally {
       const latest = this.now()
       for (const line of this.lines) line.looked(Math.max(latest, this.#latest))
@@ -116,7 +119,7 @@ export class StoreInTime {
   }
 
   /** Time passes slowly enough that little of it is between two commits. */
-  async #advanceUntil<T>(work: Promise<T>): Promise<T> {
+  async #advanceUntil<T>(work: Promise<T>, deadlineMs: number): Promise<T> {
     let settled = false
     const mark = () => {
       settled = true
@@ -126,7 +129,7 @@ export class StoreInTime {
       await turnOfTheLoop()
       const { nextTimerMs } = this.place.clock
       if (settled || nextTimerMs === undefined || nextTimerMs > HOUR_MS) continue
-      if (turn % (nextTimerMs < DEADLINE_MS_MIN ? TURNS_PER_TIMER : TURNS_PER_DEADLINE) === 0)
+      if (turn % (nextTimerMs < deadlineMs ? TURNS_PER_TIMER : TURNS_PER_DEADLINE) === 0)
         this.place.clock.advance(nextTimerMs)
     }
     return work
