@@ -84,6 +84,9 @@ const NOTHING_STORED = `
   UPDATE backup_progress SET chain = NULL, base = NULL, history = NULL, stored_to = NULL, dirty = 1, dirty_since_snapshot = 1,
     changed_at = coalesce(changed_at, last_backup_at)`
 
+const END_HISTORIES =
+  "UPDATE backup_progress SET line = max(line, coalesce(history ->> 'at', 0)), history = NULL"
+
 const SELECT = `
   SELECT cell_id AS cellId, chain, base, history, line, last_version AS lastVersion, dirty, dirty_since_snapshot AS dirtySinceSnapshot,
     last_backup_at AS lastBackupAt, last_snapshot_at AS lastSnapshotAt, changed_at AS changedAt, stored_to AS storedTo
@@ -262,9 +265,9 @@ export class BackupProgressTable {
     this.#state.durably(() => this.#state.define(NOTHING_STORED))
   }
 
-  /** No history continues. On disk when it returns. */
+  /** No history continues. The lines of time of the cells go on. On disk when it returns. */
   endHistories(): void {
-    this.#state.durably(() => this.#state.define('UPDATE backup_progress SET history = NULL'))
+    this.#state.durably(() => this.#state.define(END_HISTORIES))
   }
 
   /** Notes versions that this directory's state never made: retention leaves them to a person. */

@@ -53,10 +53,18 @@ export class TimeLine {
     this.#states.push({ state, from: this.#low, to: this.#high })
   }
 
-  /** The times of what was not shipped are lost with the process: they are those at which it was found. */
-  timesLost(since: number, now: number): void {
+  /**
+   * The times of what was not shipped are lost with the process: they are those at which it was found, which may be earlier if the
+   * clock was set back.
+   */
+  timesLost(since: number, found: number, now: number): void {
     this.looked(now)
-    for (const each of this.#states) if (each.to >= since) each.to = this.#high
+    this.#low = Math.min(this.#low, found)
+    for (const each of this.#states) {
+      if (each.to < since) continue
+      each.from = Math.min(each.from, found)
+      each.to = this.#high
+    }
   }
 
   /** Everything after its last occurrence is lost. @throws if the cell never had the state */
