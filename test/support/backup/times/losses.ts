@@ -33,7 +33,7 @@ export class Losses {
     const before = inodes()
     await this.#at.close()
     // By its lock file the next start knows the directory. Without that, it may be an image that was put back.
-    const isKnown = this.#random.chance(0.5)
+    const isKnown = this.counts.crashes % 2 === 0
     putBack(aside, root, isKnown ? paths.lock : undefined)
     this.#replaceInodes(before, inodes())
     this.#at.place.directory.mayHaveLogs = true
