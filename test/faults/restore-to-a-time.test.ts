@@ -31,6 +31,8 @@ describe('Whatever happens to cells, to their store and to the clock:', () => {
       for (const [what, count] of Object.entries(model.counts)) totals[what] = (totals[what] ?? 0) + count
     }
     console.info(JSON.stringify(totals))
-    for (const what of ['claimed', 'undone', 'clockSteps']) expect(totals[what], what).toBeGreaterThan(0)
+    // In few moments nobody may undo anything.
+    const wanted = TIMESTAMPS < 100 ? ['claimed', 'clockSteps'] : ['claimed', 'undone', 'clockSteps']
+    for (const what of wanted) expect(totals[what], what).toBeGreaterThan(0)
   })
 })
