@@ -74,6 +74,12 @@ export class CellHistory {
     progress.line = Math.max(progress.line, time)
   }
 
+  /** As in the row, and of the commits since: no later commit of the cell may get an earlier time. */
+  get line(): number {
+    this.#last = this.#database?.times?.last ?? 0
+    return this.#last
+  }
+
   get #history(): History | null {
     return this.#parts.progress.history
   }

@@ -105,7 +105,7 @@ export class CellInstaller {
   ): void {
     const { clock, trackers, progress } = this.#parts
     const now = clock.now()
-    const known = trackers.use(cellId, (tracker) => tracker.progress.line)
+    const known = trackers.use(cellId, ({ history }) => history.line)
     trackers.detach(cellId)
     progress.save({
       cellId,
