@@ -94,7 +94,7 @@ export class ChangeTracker {
     changed: () => this.#changed(),
     beforeCheckpoint: (database) => this.#keeper.beforeCheckpoint(database),
     afterCheckpoint: (database) => this.#keeper.afterCheckpoint(database),
-    closed: () => this.history.closed(),
+    closed: () => this.#closed(),
   }
 
   /** Begins a base: from here on every log is kept, so that the database file can be copied while it is written. */
@@ -256,6 +256,13 @@ export class ChangeTracker {
     if (!this.#parts.isShipped) return
     this.history.opened(database)
     if (this.progress.chain !== null || this.progress.history !== null) this.#save()
+  }
+
+  /** With its next opening the cell begins from its row: the times of commits that nobody has shipped must be in it. */
+  #closed(): void {
+    const { line } = this.progress
+    this.history.closed()
+    if (this.progress.line > line) this.#save()
   }
 
   #hasLogOrOtherFile(): boolean {
