@@ -81,25 +81,6 @@ test.each(['before the new cell is made', 'never'])(
 )
 
 describe('A clock that is set back', () => {
-  // Invariant 10: a moment is what the cell was then, and what came later has a later one.
-  test('makes nothing that follows a restore earlier than what the restore replaced, whether or not that was ever shipped', async () => {
-    const store = await place.create(SHIPPED)
-    const cell = createLedger(store)
-    const { version } = await soon(store.backups.snapshot(cell.id))
-    place.clock.advance(2 * HOUR_MS)
-    await soon(store.backups.restore(cell.id, { version }))
-    // The restore has ended the history, and no version begins the next one yet.
-    addRow(cell, 'never shipped')
-    const replaced = place.clock.now()
-    place.clock.step(-HOUR_MS)
-    await soon(store.backups.restore(cell.id, { version }))
-    addRow(cell, 'after it')
-    await soon(store.backups.snapshot(cell.id))
-    const { restorable } = await store.backups.list(cell.id)
-    expect(Math.max(...restorable.map(({ from }) => from))).toBeGreaterThan(replaced)
-    await soon(store.close())
-  })
-
   test('hides no commit of a cell that was quiet until then', async () => {
     const store = await place.create(SHIPPED)
     const [quiet, busy] = [createLedger(store), createLedger(store)]
