@@ -58,12 +58,15 @@ export class ChangeTracker {
   #detached = false
   /** Whether the saved row has a history to which a version belongs. */
   #isSavedWithHistory = false
+  /** The line of time in the saved row. */
+  #savedLine: number
 
   constructor(cellId: string, parts: TrackerParts) {
     const { table, paths, clock, isShipped, onUnshipped } = parts
     this.#parts = parts
     const progress = table.find(cellId)
     this.progress = progress
+    this.#savedLine = progress.line
     const logs = new KeptLogs(paths.segments, progress)
     this.#logs = logs
     if (!isShipped) progress.history = null
@@ -220,7 +223,8 @@ export class ChangeTracker {
 
   /** This process is about to forget what it knows of the cell. */
   letGo(): void {
-    if (this.progress.history !== null) this.#save({ withTimes: true })
+    if (this.progress.history !== null || this.progress.line > this.#savedLine)
+      this.#save({ withTimes: true })
   }
 
   /** Backups go to another place, where nothing is stored yet. The table has new rows already. */
@@ -260,9 +264,8 @@ export class ChangeTracker {
 
   /** With its next opening the cell begins from its row: the times of commits that nobody has shipped must be in it. */
   #closed(): void {
-    const { line } = this.progress
     this.history.closed()
-    if (this.progress.line > line) this.#save()
+    if (this.progress.line > this.#savedLine) this.#save()
   }
 
   #hasLogOrOtherFile(): boolean {
@@ -320,6 +323,7 @@ export class ChangeTracker {
     if (this.#detached) return
     const row = { ...this.progress, dirty: this.isChanged, history: this.history.row(withTimes) }
     this.#tryTo(() => this.#parts.table.save(row))
+    this.#savedLine = row.line
     const hadHistory = this.#isSavedWithHistory
     this.#isSavedWithHistory = this.history.shipped !== undefined
     // Its next backup is due now: what it commits is not shipped before that.
