@@ -67,11 +67,16 @@ export class TimeLine {
     }
   }
 
-  /** Everything after its last occurrence is lost. @throws if the cell never had the state */
+  /**
+   * Everything after its last occurrence is lost, and what it was timed with: if the clock was set back, what follows may be earlier.
+   *
+   * @throws if the cell never had the state
+   */
   backTo(state: string): void {
     const at = this.#states.findLastIndex((each) => each.state === state)
     if (at === -1) throw new Error(`the cell never was what it is now: ${state}`)
     this.#states = this.#states.slice(0, at + 1)
+    this.#low = Math.min(this.#low, this.#states.at(-1)?.from ?? 0)
   }
 
   /** Whether the cell had the state at that time, as far as the clock tells. */
