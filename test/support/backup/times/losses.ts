@@ -44,7 +44,7 @@ export class Losses {
       const state = this.#at.stateOf(line)
       if (state !== line.last) throw new Error(`a crash has made ${line.last} ${state}`)
     }
-    await this.#at.flush()
+    await this.#backUpWithoutHistory()
     for (const line of this.#at.lines)
       line.timesLost(Math.min(since, this.#at.latest - 2 * HOUR_MS), found, this.#at.latest)
   }
@@ -52,14 +52,14 @@ export class Losses {
   /** @param except comes back with its next restore only */
   async all(except?: TimeLine): Promise<void> {
     this.counts.losses++
-    for (const cellId of await this.#at.flush())
-      await this.#at.backUp('incremental', this.#at.lines.find((line) => line.cellId === cellId) as TimeLine)
+    await this.#backUpWithoutHistory()
     await this.#at.settle(this.#at.store.core.catalogStored())
     await this.#at.close()
     this.#at.place.loseData()
     this.#at.pass(1)
     await this.#at.openLost()
     for (const line of this.#at.lines) {
+      line.cut(this.#at.latest)
       if (line === except) continue
       await this.#at.settle(this.#at.store.backups.ensureLocal(line.cellId))
       const state = this.#at.stateOf(line)
@@ -87,7 +87,14 @@ export class Losses {
       if (state !== shipped[i] && state !== line.last && !unshipped.includes(line.cellId))
         throw new Error(`a sudden loss has made ${shipped[i]} ${state}\n${line.told(this.#at.latest)}`)
       line.backTo(state)
+      line.cut(this.#at.latest)
     }
+  }
+
+  /** Ships what can be shipped. The other cells get the version with which their history goes on: until then, nothing times their commits. */
+  async #backUpWithoutHistory(): Promise<void> {
+    for (const cellId of await this.#at.flush())
+      await this.#at.backUp('incremental', this.#at.lines.find((line) => line.cellId === cellId) as TimeLine)
   }
 
   /** In a crash the files stay; here they are copies. */

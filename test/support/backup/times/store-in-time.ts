@@ -6,10 +6,12 @@ import { ScratchPlace } from '../scratch-store.ts'
 import type { TimeLine } from './time-line.ts'
 
 const HOUR_MS = 3_600_000
-/** Real files are read and written in between. */
+/** Turns of the event loop in which no file and no other process is waited for. */
 const TURNS_PER_TIMER = 50
-/** Before a timer that ends what takes too long: on a busy machine a file may take many turns. */
+/** Before a timer that ends what takes too long. */
 const TURNS_PER_DEADLINE = 5_000
+/** What the real machine does meanwhile, however long it takes, takes no time on the clock. */
+const WORK = /^(FSReq|ProcessWrap)/
 const DEADLINE_MS_MIN = 60_000
 /** A take-over ends if the object store does not answer for seconds: while a store starts, every timer counts as a deadline. */
 const START = 0
@@ -125,12 +127,15 @@ export class StoreInTime {
       settled = true
     }
     work.then(mark, mark)
-    for (let turn = 1; !settled; turn++) {
+    for (let idle = 0; !settled; ) {
       await turnOfTheLoop()
+      if (settled || process.getActiveResourcesInfo().some((what) => WORK.test(what))) continue
+      idle++
       const { nextTimerMs } = this.place.clock
-      if (settled || nextTimerMs === undefined || nextTimerMs > HOUR_MS) continue
-      if (turn % (nextTimerMs < deadlineMs ? TURNS_PER_TIMER : TURNS_PER_DEADLINE) === 0)
-        this.place.clock.advance(nextTimerMs)
+      if (nextTimerMs === undefined || nextTimerMs > HOUR_MS) continue
+      if (idle < (nextTimerMs < deadlineMs ? TURNS_PER_TIMER : TURNS_PER_DEADLINE)) continue
+      idle = 0
+      this.place.clock.advance(nextTimerMs)
     }
     return work
   }

@@ -41,7 +41,7 @@ export class TimeLine {
     this.#high = Math.max(this.#high, now)
   }
 
-  /** The cell may have a version of now: what follows is later. */
+  /** The cell may have a version of now, or have come back from one: what follows is later. */
   cut(now: number): void {
     this.looked(now)
     this.#high++
@@ -58,7 +58,7 @@ export class TimeLine {
    * clock was set back.
    */
   timesLost(since: number, found: number, now: number): void {
-    this.looked(now)
+    this.cut(now)
     this.#low = Math.min(this.#low, found)
     for (const each of this.#states) {
       if (each.to < since) continue
