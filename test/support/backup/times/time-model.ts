@@ -163,6 +163,8 @@ export class TimeModel {
       throw new Error(
         `restored to ${timestamp} (${JSON.stringify(outcome)}): ${state}\n${line.told(timestamp)}`,
       )
+    // What is replaced can be brought back: so what replaces it is later.
+    line.cut(this.#at.latest)
     line.became(state, this.#at.latest, since)
     return outcome
   }
