@@ -176,7 +176,7 @@ export type FromWorker =
     }
   /** The transaction is on disk. */
   | { type: 'committed'; transaction: number }
-  /** Its COMMIT has succeeded, and the fsync follows. Told only where the cell's next transaction begins before that. */
+  /** Its COMMIT has succeeded, and the fsync follows. Told only where the WAL may be moved into the database before that. */
   | { type: 'unsynced'; transaction: number }
   /** A statement of an operation took long. It is over, and `statement` is its shape. */
   | { type: 'slow'; index: number; statement: string; ms: number }

@@ -82,7 +82,8 @@ export class WorkerTasks {
       case 'quarantine':
         return local.pool.quarantine.state(cellId)
       case 'was-committed':
-        if (!local.files.exists(cellId)) return false
+        // Its files went after a COMMIT that was seen, or before one that then failed.
+        if (!local.files.exists(cellId)) return task.before === undefined
         return local.pool.work(cellId, () => wasCommitted(local.open(cellId), task.before))
     }
   }

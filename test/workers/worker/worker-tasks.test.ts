@@ -7,10 +7,10 @@ import { WorkerTasks } from '../../../src/workers/worker/worker-tasks.ts'
 import { openTestDatabase } from '../../support/open-test-database.ts'
 
 /** Tasks over a cell that there is, or one that can't be opened. */
-function tasksOver(open: () => unknown) {
+function tasksOver(open: () => unknown, exists = true) {
   const sent: FromWorker[] = []
   const pool = { work: (_cellId: string, run: () => unknown) => run() }
-  const local = { files: { exists: () => true }, open, pool }
+  const local = { files: { exists: () => exists }, open, pool }
   return {
     sent,
     tasks: new WorkerTasks({ local } as unknown as WorkerCells, (message) => sent.push(message)),
@@ -30,4 +30,16 @@ test('that it can not be known is answered as soon', () => {
   })
   tasks.run(2, { task: 'was-committed', cellId: 'c', before: NO_WAL })
   expect(sent).toMatchObject([{ type: 'reply', id: 2, error: { code: 'cell_quarantined' } }])
+})
+
+test('of a cell that was deleted since, what was seen to be committed stays so, and nothing else was', () => {
+  const { sent, tasks } = tasksOver(() => {
+    throw new Error('There is no file.')
+  }, false)
+  tasks.run(3, { task: 'was-committed', cellId: 'c', before: undefined })
+  tasks.run(4, { task: 'was-committed', cellId: 'c', before: NO_WAL })
+  expect(sent).toMatchObject([
+    { type: 'reply', id: 3, value: true },
+    { type: 'reply', id: 4, value: false },
+  ])
 })
