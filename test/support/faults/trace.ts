@@ -19,7 +19,8 @@ export type Argument = { text: string; bytes?: Buffer }
 
 const LINE = /^(\d+) +(.*)$/s
 const CLOSING = /^close\((\d+)/
-/** Of a thread that was killed strace may not know any more in which call. */
+/** An end, a signal; and of a thread that was killed strace may not know any more in which call it was. */
+const NO_CALL = ['+++', '---', '???(']
 const RESUMED = /^<\.\.\. (\w+|\?\?\?) resumed>(.*)$/s
 const UNFINISHED = ' <unfinished ...>'
 const WHOLE = /^(\w+)\((.*)\) += (-?\d+|\?)(?:<[^>]*>)?(?: (E[A-Z0-9]+))?.*$/s
@@ -30,7 +31,7 @@ export async function* readTrace(file: string): AsyncGenerator<Call> {
   let place = 0
   for await (const line of readline.createInterface({ input: fs.createReadStream(file) })) {
     const [, thread = '', rest = ''] = LINE.exec(line) ?? []
-    if (rest === '' || rest.startsWith('+++') || rest.startsWith('---')) continue
+    if (rest === '' || NO_CALL.some((start) => rest.startsWith(start))) continue
     place++
     // Its number can be another file's before the call has ended.
     const closing = CLOSING.exec(rest)
