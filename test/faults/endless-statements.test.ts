@@ -68,7 +68,7 @@ test(`backups of all cells are stored while tenants send endless statements to t
   const { service, store } = node
   const cells = await fill(node)
   const rows = new Map<string, number>(cells.map((id, i) => [id, i < 2 ? 10 : 1]))
-  const neighbours = Array.from({ length: 4 }, () => store.createCell().id)
+  const neighbours = Array.from({ length: 2 }, () => store.createCell().id)
 
   /** Changes each cell, and stores all of them under the attack. */
   async function backUp(kind: 'snapshot' | 'incremental', attacked: readonly string[]): Promise<void> {
