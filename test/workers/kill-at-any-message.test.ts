@@ -52,6 +52,8 @@ async function recover(
   const next = new BatchWorker(place)
   const again = [...notRun]
   for (const { cellId, before, outcomes } of provisional) {
+    // Where it is missing, another program has closed the cell: then nobody could tell.
+    if (before !== undefined) expect(next.cells.files.hasLogFile(cellId)).toBe(true)
     const isCommitted =
       before === undefined || hasCommitBetween(before, next.cells.pool.open(cellId).walEnd())
     if (isCommitted) for (const [operation, outcome] of outcomes) operation.settle(outcome)
