@@ -110,6 +110,17 @@ export function replaceFile(file: string, bytes: string): void {
   }
 }
 
+/** Has a power loss not lose what {@link replaceFile} wrote. */
+export function fsyncReplaced(file: string): void {
+  const fd = fs.openSync(file, 'r+')
+  try {
+    fs.fsyncSync(fd)
+  } finally {
+    fs.closeSync(fd)
+  }
+  fsyncDirectory(path.dirname(file))
+}
+
 /** The system may take fewer bytes than it is given. */
 function writeAll(fd: number, bytes: Uint8Array): void {
   for (let at = 0; at < bytes.length; ) at += fs.writeSync(fd, bytes, at)

@@ -88,6 +88,9 @@ export class StorePaths {
   }
 }
 
+/** How the names of the files end that {@link CellPaths.notRedone} names. */
+export const NOT_REDONE = '.not-redone'
+
 /** The files of one cell. */
 export class CellPaths {
   readonly directory: string
@@ -123,7 +126,7 @@ export class CellPaths {
    * Next to the log, because the cell's own folder may be out of reach.
    */
   get notRedone(): string {
-    return path.join(this.#commitLogs, `${path.basename(this.directory)}.not-redone`)
+    return path.join(this.#commitLogs, `${path.basename(this.directory)}${NOT_REDONE}`)
   }
 
   /** A restored database before the switch. */

@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import type { Clock, Timer } from '../base/clock.ts'
-import { exists, fsyncDirectory, replaceFile } from '../base/durable-files.ts'
+import { exists, fsyncReplaced, replaceFile } from '../base/durable-files.ts'
 import type { Log } from '../base/log.ts'
 import type { CellPaths } from '../base/store-paths.ts'
 import { CellError, isCellError, type QuarantineReason } from '../errors.ts'
@@ -222,28 +222,27 @@ function write(file: string, state: RememberedQuarantine): void {
   replaceFile(file, JSON.stringify(state))
 }
 
+function writeDurably(file: string, state: RememberedQuarantine): void {
+  write(file, state)
+  fsyncReplaced(file)
+}
+
 /**
  * Quarantines a cell before any process has it open. Durable, because a power loss doesn't take what is wrong with the cell.
  *
  * @param frames that its WAL must have
  */
 export function quarantineDamaged(paths: CellPaths, frames: number, since: number): void {
-  write(paths.quarantine, { reason: 'damaged', since, frames })
-  const fd = fs.openSync(paths.quarantine, 'r+')
-  try {
-    fs.fsyncSync(fd)
-  } finally {
-    fs.closeSync(fd)
-  }
-  fsyncDirectory(paths.directory)
+  writeDurably(paths.quarantine, { reason: 'damaged', since, frames })
 }
 
 /**
  * Quarantines an unreadable cell with commits in the commit log before any process has it open. Without them it must not
- * serve, also if it can be read again: only the next start brings them back. Nothing is written to the cell's folder.
+ * serve, also if it can be read again: only the next start brings them back. Nothing is written to the cell's folder. Durable,
+ * because the commit log may be removed after it.
  */
 export function quarantineUntilStart(paths: CellPaths, since: number): void {
-  write(paths.notRedone, { reason: 'io_error', since, isUntilStart: true })
+  writeDurably(paths.notRedone, { reason: 'io_error', since, isUntilStart: true })
 }
 
 /** The commits are where they belong: ends {@link quarantineUntilStart}, and nothing else. */

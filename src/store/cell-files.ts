@@ -94,6 +94,11 @@ export class CellFiles {
     return (fs.statSync(this.#paths.cell(id).wal, { throwIfNoEntry: false })?.size ?? 0) > 0
   }
 
+  /** As {@link hasLog}, be it empty. SQLite removes the file only when the last connection of any program is closed properly. */
+  hasLogFile(id: string): boolean {
+    return exists(this.#paths.cell(id).wal)
+  }
+
   /** Size of the database file; 0 if there is none. */
   databaseBytes(id: string): number {
     return fs.statSync(this.#paths.cell(id).database, { throwIfNoEntry: false })?.size ?? 0

@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { exists } from '../base/durable-files.ts'
-import { type CellPaths, isCellId, type StorePaths } from '../base/store-paths.ts'
+import { type CellPaths, isCellId, NOT_REDONE, type StorePaths } from '../base/store-paths.ts'
 import { isUnreadable } from '../base/unreadable.ts'
 import { redo, removeLogs } from '../commit-log/redo.ts'
 import { endUntilStart, quarantineDamaged, quarantineUntilStart } from '../engine/quarantine.ts'
@@ -11,7 +11,8 @@ import type { StoreSettings } from './settings.ts'
 /**
  * Brings the commits in the logs that earlier processes left back into the cells' WALs, before any cell is opened. A cell of
  * which acknowledged commits may be missing is quarantined: its next use checks whether its WAL has all of them. An unreadable
- * cell stays closed until the next start, which reads the same logs again. All others start.
+ * cell stays closed until the next start, which reads the same logs again; if these are gone by then, nothing proves its WAL
+ * whole any more. All others start.
  */
 export async function redoCommits(paths: StorePaths, { clock, log }: StoreSettings): Promise<void> {
   const directory = paths.commitLogs
@@ -29,11 +30,11 @@ export async function redoCommits(paths: StorePaths, { clock, log }: StoreSettin
     }
   }
   for (const [cellId, bytes] of damaged) quarantine(cellId, framesOf(bytes))
-  if (isNameLost) {
+  if (isNameLost)
     log.error({ directory }, 'the commit log is damaged: no cell with changes in its WAL can be proven whole')
-    for (const cellId of cellsInFolder(paths))
-      if (mayHaveWal(paths.cell(cellId))) quarantine(cellId, Number.MAX_SAFE_INTEGER)
-  }
+  const leftClosed = cellsLeftClosed(directory)
+  for (const cellId of isNameLost ? cellsInFolder(paths) : leftClosed)
+    if (!unreadable.has(cellId) && mayHaveWal(paths.cell(cellId))) quarantine(cellId, Number.MAX_SAFE_INTEGER)
   for (const [cellId, err] of unreadable) {
     quarantineUntilStart(paths.cell(cellId), clock.now())
     log.error(
@@ -41,8 +42,16 @@ export async function redoCommits(paths: StorePaths, { clock, log }: StoreSettin
       'the files of a cell cannot be read or written: it stays closed, and the next start tries again',
     )
   }
+  for (const cellId of leftClosed) if (!unreadable.has(cellId)) endUntilStart(paths.cell(cellId))
   // With lost names they can prove nothing any more, and would close the same cells at each start.
   if (unreadable.size === 0 || isNameLost) removeLogs(directory)
+}
+
+/** Cells that an earlier start could not read, and that no log names which this one has redone. */
+function cellsLeftClosed(directory: string): string[] {
+  const names = exists(directory) ? fs.readdirSync(directory) : []
+  const files = names.filter((name) => name.endsWith(NOT_REDONE))
+  return files.map((name) => name.slice(0, -NOT_REDONE.length)).filter(isCellId)
 }
 
 /** What the layout of `cells/` does not name is not looked at: a file system has folders of its own there, `lost+found`. */

@@ -192,6 +192,41 @@ describe('the commit log of a store (invariant 1)', () => {
     expect(nOf(opened, closed)).toBeUndefined()
   })
 
+  test('with such damage closes an unreadable one of them too, whose commits no later start can bring back', async () => {
+    const { directory, a, b } = await openStore()
+    await write(a, b)
+    await write(a, b)
+    const lost = powerLoss(directory)
+    damage(lost, () => 512 + 20)
+    const back = outOfReach(lost.paths.cell(a.id).directory)
+    for (let start = 0; start < 2; start++) {
+      const store = await lost.open()
+      expect(store.openCell(a.id).quarantine?.reason).toBe('io_error')
+      await store.close()
+    }
+    back()
+    const store = await lost.open()
+    expect(codeOf(() => nOf(store, a))).toBe('cell_quarantined')
+    await vi.waitFor(() => expect(store.openCell(a.id).quarantine?.reason).toBe('damaged'))
+    expect(logsOf(lost)).toEqual([])
+  })
+
+  test('with such damage closes an unreadable cell without a WAL only until it can be read', async () => {
+    const { directory, store, a, b } = await openStore()
+    const closed = store.createCell()
+    await write(a, b)
+    await write(a, b)
+    const lost = powerLoss(directory)
+    damage(lost, () => 512 + 20)
+    const back = outOfReach(lost.paths.cell(closed.id).directory)
+    const opened = await lost.open()
+    expect(opened.openCell(closed.id).quarantine?.reason).toBe('io_error')
+    await opened.close()
+    back()
+    expect(nOf(await lost.open(), closed)).toBeUndefined()
+    expect(logsOf(lost)).toEqual([])
+  })
+
   test('with such damage closes them next to folders that are not of cells: a file system has a lost+found', async () => {
     const { directory, a, b } = await openStore()
     await write(a, b)

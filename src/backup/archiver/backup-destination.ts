@@ -144,7 +144,6 @@ export class BackupDestination {
    * cell, in the very histories of this directory. So each cell begins a new one, with a new base. On disk when it returns.
    */
   markNothingStored(): void {
-    this.progress.markNothingStored()
     this.claim.invalidate()
     this.moved.emit()
   }
@@ -154,7 +153,6 @@ export class BackupDestination {
    * with its next version. Chains stay: the look before that version shows whether one goes on. On disk when it returns.
    */
   endHistories(): void {
-    this.progress.endHistories()
     this.trackers.endHistories()
     this.historiesEnded.emit()
   }

@@ -229,9 +229,13 @@ export class ChangeTracker {
 
   /** Backups go to another place, where nothing is stored yet. The table has new rows already. */
   markNothingStored(): void {
-    Object.assign(this.progress, this.#parts.table.find(this.progress.cellId))
+    const { line } = this.history
+    const row = this.#parts.table.find(this.progress.cellId)
+    Object.assign(this.progress, row, { line: Math.max(row.line, line) })
     this.history.end()
+    this.#noteChange()
     this.dropChain()
+    this.#parts.onChange()
   }
 
   /** The cell was deleted or restored: this tracker no longer writes. */
@@ -322,8 +326,10 @@ export class ChangeTracker {
   #save({ withTimes = false } = {}): void {
     if (this.#detached) return
     const row = { ...this.progress, dirty: this.isChanged, history: this.history.row(withTimes) }
-    this.#tryTo(() => this.#parts.table.save(row))
-    this.#savedLine = row.line
+    this.#tryTo(() => {
+      this.#parts.table.save(row)
+      this.#savedLine = row.line
+    })
     const hadHistory = this.#isSavedWithHistory
     this.#isSavedWithHistory = this.history.shipped !== undefined
     // Its next backup is due now: what it commits is not shipped before that.

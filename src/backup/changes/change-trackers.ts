@@ -132,13 +132,18 @@ export class ChangeTrackers {
     this.#trackers.delete(cellId)
   }
 
-  /** Backups go to another place, where nothing is stored yet. */
+  /**
+   * Backups go to another place, where nothing is stored yet; or others have written there. Also in a worker that hears of it from
+   * its node: it may have saved rows of before in between, of cells whose trackers it no longer has. On disk when it returns.
+   */
   markNothingStored(): void {
+    this.#table.markNothingStored()
     for (const tracker of this.#trackers.values()) tracker.markNothingStored()
   }
 
-  /** What else was shipped may be in the very histories. */
+  /** What else was shipped may be in the very histories. As {@link markNothingStored}. */
   endHistories(): void {
+    this.#table.endHistories()
     for (const tracker of this.#trackers.values()) tracker.dropHistory()
   }
 }

@@ -80,12 +80,14 @@ const LATER_COLUMNS = [
 /** With a chain, the newest backup is stored. */
 const FILL_STORED_TO = 'UPDATE backup_progress SET stored_to = last_backup_at WHERE chain IS NOT NULL'
 
+/** The line of time goes on. */
+const WITHOUT_HISTORY = "line = max(line, coalesce(history ->> 'at', 0)), history = NULL"
+
 const NOTHING_STORED = `
-  UPDATE backup_progress SET chain = NULL, base = NULL, history = NULL, stored_to = NULL, dirty = 1, dirty_since_snapshot = 1,
+  UPDATE backup_progress SET ${WITHOUT_HISTORY}, chain = NULL, base = NULL, stored_to = NULL, dirty = 1, dirty_since_snapshot = 1,
     changed_at = coalesce(changed_at, last_backup_at)`
 
-const END_HISTORIES =
-  "UPDATE backup_progress SET line = max(line, coalesce(history ->> 'at', 0)), history = NULL"
+const END_HISTORIES = `UPDATE backup_progress SET ${WITHOUT_HISTORY}`
 
 const SELECT = `
   SELECT cell_id AS cellId, chain, base, history, line, last_version AS lastVersion, dirty, dirty_since_snapshot AS dirtySinceSnapshot,

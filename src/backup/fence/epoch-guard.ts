@@ -87,7 +87,7 @@ export class EpochGuard {
   async confirm(options: CallOptions = {}): Promise<void> {
     this.assertNotLost()
     if (this.#epoch === undefined) await this.acquire(options)
-    else if (!this.#isFresh()) await this.check(options)
+    else if (!this.#isFresh(this.#confirmedAt)) await this.check(options)
   }
 
   /**
@@ -96,8 +96,8 @@ export class EpochGuard {
    * @returns tells whether so little time has passed since that another node has hardly gone on from what was written
    */
   beginWrite(): () => boolean {
-    const begunAt = this.#clock.monotonic()
-    return () => this.#clock.monotonic() - begunAt <= FRESH_MS
+    const begunAt = this.#now()
+    return () => this.#isFresh(begunAt)
   }
 
   /** Call after a write that extends history: it counts if this resolves. @throws `taken_over`, what the store throws */
@@ -120,9 +120,8 @@ export class EpochGuard {
   }
 
   /** The monotonic clock may stand still while the machine sleeps, and the other one may not count all of it either. */
-  #isFresh(): boolean {
+  #isFresh(at: Moment): boolean {
     const { monotonic, sinceBoot } = this.#now()
-    const at = this.#confirmedAt
     return Math.max(monotonic - at.monotonic, sinceBoot - at.sinceBoot) <= FRESH_MS
   }
 

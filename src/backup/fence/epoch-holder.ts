@@ -172,9 +172,10 @@ export class EpochHolder {
 
   /**
    * Makes the fence of an epoch, and those between the newest one and it, which are missing in an object store that was set
-   * back: the node of any of them finds the next one.
+   * back, all of them in one that was emptied: the node of any of them finds the next one, and a start that has no directory
+   * looks for them from the first one on.
    */
-  async #createUpTo(epoch: number, newest = epoch - 1, options: CallOptions = {}): Promise<boolean> {
+  async #createUpTo(epoch: number, newest = 0, options: CallOptions = {}): Promise<boolean> {
     for (let missing = newest + 1; missing < epoch; missing++) await this.#create(missing, options)
     return await this.#create(epoch, options)
   }

@@ -52,8 +52,7 @@ export class UnresolvedTransactions {
 
   /** No worker will be asked any more. */
   giveUp(): void {
-    for (const { outcomes } of this.#open)
-      for (const [operation] of outcomes) operation.settle({ ok: false, error: unknownOutcome() })
+    for (const provisional of this.#open) answerAll(provisional, unknownOutcome())
   }
 
   #ask(worker: WorkerHandle, provisional: ProvisionalResults): void {
@@ -63,6 +62,7 @@ export class UnresolvedTransactions {
         // Another slot has the cell now, and asks for itself.
         if (!this.#open.delete(provisional)) return
         if (wasCommitted) for (const [operation, outcome] of outcomes) operation.settle(outcome, true)
+        else if (wasCommitted === null) answerAll(provisional, unknownOutcome())
         else
           this.#runAgain(
             outcomes.map(([operation]) => operation),
@@ -72,8 +72,7 @@ export class UnresolvedTransactions {
       (error) => {
         if (error instanceof WorkerEnded || !this.#open.delete(provisional)) return
         const invitesRetry = error instanceof CellError && error.kind === 'retry'
-        const answer = invitesRetry ? unknownOutcome(error) : error
-        for (const [operation] of outcomes) operation.settle({ ok: false, error: answer })
+        answerAll(provisional, invitesRetry ? unknownOutcome(error) : error)
       },
     )
   }
@@ -83,4 +82,8 @@ export class UnresolvedTransactions {
     this.#context.requeue(again)
     for (const each of operations) if (!again.includes(each)) each.settle({ ok: false, error: refusal })
   }
+}
+
+function answerAll({ outcomes }: ProvisionalResults, error: unknown): void {
+  for (const [operation] of outcomes) operation.settle({ ok: false, error })
 }

@@ -86,7 +86,7 @@ export type WorkerTask =
   | { task: 'quarantine'; cellId: string }
   /**
    * Whether anything was committed after `before`, or it is known (undefined), and makes sure that it is on disk. It is asked of a
-   * transaction whose worker was killed.
+   * transaction whose worker was killed. Null: nobody can tell, since another program has moved the WAL into the database.
    * It has to be the first thing that a worker does with the cell: all else could move the WAL into the database.
    */
   | { task: 'was-committed'; cellId: string; before: WalEnd | undefined }
@@ -104,7 +104,7 @@ export interface WorkerTaskResults {
   'look-at-log': undefined
   release: undefined
   quarantine: QuarantineState | undefined
-  'was-committed': boolean
+  'was-committed': boolean | null
 }
 
 export type ToWorker =

@@ -264,7 +264,8 @@ export class BatchRunner {
       },
       committed: () => {
         hasCommitted = true
-        answers.committed(transaction.number, syncsLater)
+        // What its own COMMIT has settled is told of before the cell can be closed: closing moves the WAL.
+        answers.committed(transaction.number, syncsLater && database.syncs.pending)
       },
       isFull: (outcomes) => {
         bytes += bytesOf(outcomes.at(-1))

@@ -84,6 +84,8 @@ export class WorkerTasks {
       case 'was-committed':
         // Its files went after a COMMIT that was seen, or before one that then failed.
         if (!local.files.exists(cellId)) return task.before === undefined
+        // Another program was the last one to close the cell, and has moved the WAL into the database.
+        if (task.before !== undefined && !local.files.hasLogFile(cellId)) return null
         return local.pool.work(cellId, () => wasCommitted(local.open(cellId), task.before))
     }
   }

@@ -1,9 +1,13 @@
 import path from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
+import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
+import type { IncrementalCut } from '../../../src/backup/changes/cell-cuts.ts'
 import { ChangeTracker } from '../../../src/backup/changes/change-tracker.ts'
+import { ChangeTrackers } from '../../../src/backup/changes/change-trackers.ts'
+import type { History } from '../../../src/backup/changes/history.ts'
 import { type BackupProgress, BackupProgressTable } from '../../../src/backup/changes/progress-table.ts'
 import { type CellPaths, newCellId, StorePaths } from '../../../src/base/store-paths.ts'
 import { LocalState } from '../../../src/catalog/local-state.ts'
+import type { CellDatabase } from '../../../src/engine/cell-database.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 
@@ -24,8 +28,9 @@ function openTables(): { paths: StorePaths; ofNode: BackupProgressTable; ofWorke
   }
 }
 
+const database = { size: 1, mtimeNs: '1', ctimeNs: '1', ino: '1' } as never
+
 function progressOf(cellId: string): BackupProgress {
-  const database = { size: 1, mtimeNs: '1', ctimeNs: '1', ino: '1' } as never
   const chain = { versions: ['version'], walBytes: 0, through: 1, newest: 1, database }
   return {
     cellId,
@@ -79,4 +84,104 @@ test('a cell without a row that is found changed is due one interval from now', 
     lastSnapshotAt: clock.now(),
     changedAt: clock.now(),
   })
+})
+
+/** A history that has come as far as the time. */
+const historyTo = (at: number): History => ({
+  id: 'history',
+  sequence: 1,
+  frames: 1,
+  at,
+  shippedAt: at,
+  newest: 1,
+  sealed: 1,
+  database,
+  isStored: true,
+})
+
+describe('A worker that first takes what had come before from the node', () => {
+  const cellIds = { inUse: newCellId(), released: newCellId() }
+  let ofNode: BackupProgressTable
+  let trackers: ChangeTrackers
+  let told: string[]
+  beforeEach(() => {
+    const { paths, ofNode: node, ofWorker } = openTables()
+    ofNode = node
+    for (const cellId of Object.values(cellIds))
+      ofNode.save({ ...progressOf(cellId), history: historyTo(50), line: 10 })
+    const clock = new FakeClock()
+    trackers = new ChangeTrackers(
+      (cellId) => paths.cell(cellId),
+      ofWorker,
+      clock,
+      () => true,
+    )
+    told = []
+    trackers.changed.listen((cellId) => told.push(cellId))
+    for (const cellId of Object.values(cellIds)) {
+      trackers.acquire(cellId)
+      trackers.get(cellId)
+    }
+  })
+
+  /** It notes in its rows that versions are stored, as they were when it was asked. */
+  function storeVersions(): void {
+    for (const cellId of Object.values(cellIds)) {
+      const { progress } = trackers.get(cellId)
+      const cut: IncrementalCut = {
+        kind: 'incremental',
+        chain: ['version'],
+        segments: [],
+        cutAt: 3,
+        sqliteVersion: '',
+      }
+      trackers.get(cellId).stored({ version: 'next', kind: 'snapshot', cut })
+      expect(ofNode.find(cellId)).toMatchObject({ dirty: false, chain: progress.chain })
+    }
+    trackers.release(cellIds.released)
+  }
+
+  test('has every cell changed, and no chain and no history go on, once it hears that nothing is stored where backups go (invariant 14)', () => {
+    ofNode.markNothingStored()
+    storeVersions()
+    trackers.markNothingStored()
+    const changed = { dirty: true, dirtySinceSnapshot: true }
+    for (const cellId of Object.values(cellIds))
+      expect(ofNode.find(cellId)).toMatchObject({ ...changed, chain: null, history: null, storedTo: null })
+    expect(trackers.get(cellIds.inUse).isChanged).toBe(true)
+    expect(told).toContain(cellIds.inUse)
+  })
+
+  test('has no history go on, once it hears that they have ended', () => {
+    ofNode.endHistories()
+    storeVersions()
+    trackers.endHistories()
+    for (const cellId of Object.values(cellIds)) expect(ofNode.find(cellId).history).toBeNull()
+  })
+
+  test.each(['markNothingStored', 'endHistories'] as const)(
+    'gives no commit a time before those of the history that has ended (%s)',
+    (end) => {
+      ofNode[end]()
+      for (const cellId of Object.values(cellIds)) expect(ofNode.find(cellId).line).toBe(50)
+      trackers[end]()
+      for (const cellId of Object.values(cellIds)) expect(ofNode.find(cellId).line).toBe(50)
+    },
+  )
+})
+
+test('the time of a cut whose row could not be saved is saved when the cell is closed', () => {
+  const { paths, ofNode } = openTables()
+  const cellId = newCellId()
+  const clock = new FakeClock()
+  const parts = { ...trackerParts(paths.cell(cellId), ofNode, clock), isShipped: true }
+  const tracker = new ChangeTracker(cellId, parts)
+  const closed = { dirty: false } as CellDatabase
+  const save = vi.spyOn(ofNode, 'save').mockImplementationOnce(() => {
+    throw new Error('disk full (injected)')
+  })
+  tracker.cut(closed, 'version')
+  expect([save.mock.calls.length, ofNode.find(cellId).line]).toEqual([1, 0])
+  tracker.hooks.closed?.()
+  expect(ofNode.find(cellId).line).toBe(clock.now() + 1)
 })

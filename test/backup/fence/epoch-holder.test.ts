@@ -298,6 +298,46 @@ describe('A take-over', () => {
   })
 })
 
+describe('After somebody emptied the object store, a node of an earlier epoch, which has slept since, finds the next fence and stops (invariant 14)', () => {
+  let directory: string
+  let asleep: FenceNode
+  let node: FenceNode
+  beforeEach(async () => {
+    asleep = new FenceNode(store)
+    await asleep.take()
+    directory = tempDirectory('cellstore-fence')
+    for (const last of [false, true]) {
+      node = new FenceNode(store, { directory, takesOver: true })
+      await node.take()
+      if (!last) await node.stop()
+    }
+    expect(node.guard.epoch).toBe(3)
+  })
+
+  async function expectAllFences(newest: number): Promise<void> {
+    const names = Array.from({ length: newest }, (_, i) => String(i + 1).padStart(10, '0'))
+    expect(fs.readdirSync(path.join(root, 'fence'))).toEqual(names)
+    await expect(asleep.guard.check()).rejects.toMatchObject({ code: 'taken_over' })
+    await node.guard.check()
+    await node.stop()
+  }
+
+  test('when the node of the newest one starts again', async () => {
+    await node.stop()
+    fs.rmSync(root, { recursive: true })
+    node = new FenceNode(store, { directory })
+    expect(await node.take(true)).toBeUndefined()
+    await expectAllFences(4)
+  })
+
+  test('when the node of the newest one goes on', async () => {
+    await nextRecord(node)
+    fs.rmSync(root, { recursive: true })
+    await nextRecord(node)
+    await expectAllFences(3)
+  })
+})
+
 describe('The record of a node', () => {
   test('is written at most once a minute, and costs two looks, a PUT and a DELETE', async () => {
     const node = new FenceNode(store)

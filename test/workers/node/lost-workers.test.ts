@@ -50,6 +50,15 @@ describe('what was being committed when a worker ended is asked of the next work
     expect(change.answer).toBe('done at last')
   })
 
+  test('nobody can tell: it is answered, with nothing that invites to another try, and never runs again', async () => {
+    const { node, change, second } = await endedInCommit()
+    second.reply('was-committed', null)
+    await node.settle()
+    expect(change.error).toMatchObject({ message: expect.stringContaining('unknown') })
+    expect(change.error?.code).toBeUndefined()
+    expect(second.given).toEqual(['later'])
+  })
+
   test('the next worker ends as well: the one after it is asked', async () => {
     const { node, change, second } = await endedInCommit()
     await node.end(second)

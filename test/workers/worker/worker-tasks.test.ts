@@ -1,16 +1,23 @@
-import { expect, test } from 'vitest'
-import { NO_WAL } from '../../../src/engine/wal-end.ts'
+import { execFileSync } from 'node:child_process'
+import fs from 'node:fs'
+import path from 'node:path'
+import { beforeEach, describe, expect, test } from 'vitest'
+import { newCellId, StorePaths } from '../../../src/base/store-paths.ts'
+import { openConnection } from '../../../src/engine/sqlite.ts'
+import { NO_WAL, type WalEnd } from '../../../src/engine/wal-end.ts'
 import { CellError } from '../../../src/errors.ts'
 import type { FromWorker } from '../../../src/workers/protocol/protocol.ts'
 import type { WorkerCells } from '../../../src/workers/worker/worker-cells.ts'
 import { WorkerTasks } from '../../../src/workers/worker/worker-tasks.ts'
 import { openTestDatabase } from '../../support/open-test-database.ts'
+import { tempDirectory } from '../../support/temp-directory.ts'
+import { BatchWorker } from '../../support/workers/batch-worker.ts'
 
 /** Tasks over a cell that there is, or one that can't be opened. */
 function tasksOver(open: () => unknown, exists = true) {
   const sent: FromWorker[] = []
   const pool = { work: (_cellId: string, run: () => unknown) => run() }
-  const local = { files: { exists: () => exists }, open, pool }
+  const local = { files: { exists: () => exists, hasLogFile: () => true }, open, pool }
   return {
     sent,
     tasks: new WorkerTasks({ local } as unknown as WorkerCells, (message) => sent.push(message)),
@@ -42,4 +49,56 @@ test('of a cell that was deleted since, what was seen to be committed stays so, 
     { type: 'reply', id: 3, value: true },
     { type: 'reply', id: 4, value: false },
   ])
+})
+
+describe('After a worker was killed around a COMMIT, the next one says', () => {
+  let killed: { before: WalEnd; beforeCommit: string; afterCommit: string }
+  let cellId: string
+  beforeEach(async () => {
+    const home = tempDirectory('cellstore-killed')
+    const worker = new BatchWorker(path.join(home, 'worker'))
+    cellId = newCellId()
+    worker.cells.files.write(cellId)
+    let before: WalEnd | undefined
+    const copies: string[] = []
+    worker.onWrite = (messages) => {
+      for (const each of messages)
+        if (each.type === 'results' && each.transaction !== undefined) before = each.transaction.before
+      const copy = path.join(home, `copy-${copies.length}`)
+      // By another process: closing a file here would drop the locks on it (invariant 4).
+      execFileSync('cp', ['-r', worker.directory, copy])
+      fs.rmSync(new StorePaths(copy).cell(cellId).sharedMemory, { force: true })
+      copies.push(copy)
+    }
+    worker.sql(cellId, 'CREATE TABLE t (n)')
+    copies.length = 0
+    await worker.run([[{ cellId, operation: { op: 'sql', sql: 'INSERT INTO t VALUES (1)' } }]])
+    const [beforeCommit, afterCommit] = copies.slice(-2)
+    killed = { before, beforeCommit, afterCommit } as typeof killed
+  })
+
+  /** @param program runs what another program does with the cell's database in between */
+  function askedAfter(copy: string, program?: (database: string) => void): unknown {
+    program?.(new StorePaths(copy).cell(cellId).database)
+    const next = new BatchWorker(copy)
+    const sent: FromWorker[] = []
+    const tasks = new WorkerTasks({ local: next.cells } as WorkerCells, (message) => sent.push(message))
+    tasks.run(1, { task: 'was-committed', cellId, before: killed.before })
+    return sent.map((message) => (message.type === 'reply' ? message.value : message))
+  }
+
+  test('whether the COMMIT was made', () => {
+    expect(askedAfter(killed.beforeCommit)).toEqual([false])
+    expect(askedAfter(killed.afterCommit)).toEqual([true])
+  })
+
+  test('that nobody can tell, if another program was the last one to close the cell: it has moved the WAL into the database (invariant 8)', () => {
+    const closes = (database: string) => {
+      const program = openConnection(database)
+      program.prepare('SELECT count(*) FROM sqlite_schema').get()
+      program.close()
+    }
+    expect(askedAfter(killed.beforeCommit, closes)).toEqual([null])
+    expect(askedAfter(killed.afterCommit, closes)).toEqual([null])
+  })
 })
