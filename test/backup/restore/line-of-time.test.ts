@@ -152,6 +152,31 @@ describe('A clock that is set back', () => {
   })
 })
 
+describe('A cell that no version has yet', () => {
+  test.each(['closed', 'opened by another process'])(
+    'and that is %s before the clock is set back has none of before its last commit',
+    async (how) => {
+      const options = { ...SHIPPED, openCellsMax: 1 }
+      let store = await place.create(options)
+      const [{ id }, other] = [createLedger(store), createLedger(store)]
+      place.clock.advance(2 * HOUR_MS)
+      addRow(store.openCell(id), 'first')
+      const first = place.clock.now()
+      if (how === 'closed') notes(other)
+      else {
+        await soon(store.close())
+        store = await place.open(options)
+      }
+      place.clock.step(-HOUR_MS)
+      addRow(store.openCell(id), 'second')
+      await soon(store.backups.snapshot(id))
+      const { restorable } = await store.backups.list(id)
+      expect(restorable[0]?.from).toBeGreaterThanOrEqual(first)
+      await soon(store.close())
+    },
+  )
+})
+
 describe('Log objects that went for their age', () => {
   test('take the moments with them: they are refused, not offered, and never answered with an older state', async () => {
     const store = await place.create({ backups: { maxLagMs: 10_000, historyMs: HOUR_MS } })
