@@ -21,7 +21,7 @@ export interface CheckedFor {
   base?: string | undefined
 }
 
-/** Runs checks that may take hours, because SQLite runs expressions of the schema, where they can be ended. */
+/** Runs checks that may take hours, because of the schema, where they can be ended. */
 export interface SeparateChecks {
   /**
    * @returns as the task; undefined for the proof of a database that took too long: its bytes are proven
@@ -111,7 +111,7 @@ export class RestoreThreads {
   ): Promise<string | undefined> {
     const run = (each: CheckTask) => runner?.run(each) ?? this.run(each, size)
     if (this.#separate === undefined) return run(task)
-    const result = await run({ ...task, leavesExpressions: true })
+    const result = await run({ ...task, leavesLongChecks: true })
     return result === LEFT ? this.#separate.run(task, size, whose) : result
   }
 

@@ -13,7 +13,7 @@ const AT_ONCE = 2
 const NOT_AGAIN_MS = 24 * 3_600_000
 const CELLS_REMEMBERED_MAX = 10_000
 
-/** The checks in which SQLite runs expressions of tenants, each in a process of its own that is ended when it takes too long. */
+/** The checks that the schema of a tenant can make long, each in a process of its own that is ended when it takes too long. */
 export class CheckProcesses implements SeparateChecks {
   readonly #clock: Clock
   readonly #log: Log
@@ -64,12 +64,12 @@ export class CheckProcesses implements SeparateChecks {
     if (kind === 'examine')
       throw new CellError(
         'statement_timeout',
-        "SQLite's integrity_check of the cell took too much time or memory: the check computes its generated columns and indexed expressions, and asks its virtual tables. A check without deep proves its bytes.",
+        "SQLite's integrity_check of the cell took too much time or memory: the check computes its generated columns and indexed expressions, and asks its virtual tables, and looks at each column of each row. A check without deep proves its bytes.",
       )
     // Its bytes are proven; whoever wrote such columns has only this cell in their way.
     this.#log.warn(
       { file },
-      "SQLite's check of a cell took too much time or memory, because it computes what the cell's schema says; it goes on without",
+      "SQLite's check of a cell took too much time or memory, because of the cell's schema; it goes on without",
     )
   }
 }
