@@ -19,6 +19,8 @@ export interface CheckedFor {
   signal: AbortSignal | undefined
   /** The cell, if this proves a copy for a new base of it: such a check is not tried again soon after it took too long. */
   base?: string | undefined
+  /** The cell, if this is a drill of it: such a check is not tried again while the cell's last one took too long. */
+  drillOf?: string | undefined
 }
 
 /** Runs checks that may take hours, because of the schema, where they can be ended. */

@@ -18,7 +18,7 @@ export class CheckProcesses implements SeparateChecks {
   readonly #clock: Clock
   readonly #log: Log
   readonly #places = new AccountPlaces(AT_ONCE)
-  /** When the check of a cell's base took too long, by the monotonic clock. */
+  /** When the last check of a cell took too long, by the monotonic clock. */
   readonly #givenUpAt = new LruCache<number>(CELLS_REMEMBERED_MAX)
 
   constructor(clock: Clock, log: Log) {
@@ -27,23 +27,35 @@ export class CheckProcesses implements SeparateChecks {
   }
 
   async run(task: CheckTask, bytes: number, whose: CheckedFor): Promise<string | undefined> {
-    const { account, signal, base } = whose
-    if (base !== undefined && this.#tookTooLong(base)) {
+    const { account, signal, base, drillOf } = whose
+    if (base !== undefined && this.#tookTooLong(base, NOT_AGAIN_MS)) {
       this.#log.info(
         { cellId: base },
         "a cell is backed up without SQLite's check, which took too much time or memory lately",
       )
       return undefined
     }
+    // Drills come a week apart, one after the other. The cell's bases try again.
+    if (drillOf !== undefined && this.#tookTooLong(drillOf, Number.POSITIVE_INFINITY)) {
+      this.#log.info(
+        { cellId: drillOf },
+        "a backup is proven without SQLite's check, which took too much time or memory the last time",
+      )
+      return undefined
+    }
+    const cellId = base ?? drillOf
     const outcome = await this.#places.run(account, signal, () => this.#check(task, bytes, signal))
-    if (outcome !== undefined) return outcome.value
-    if (base !== undefined) this.#givenUpAt.set(base, this.#clock.monotonic())
+    if (outcome !== undefined) {
+      if (cellId !== undefined) this.#givenUpAt.delete(cellId)
+      return outcome.value
+    }
+    if (cellId !== undefined) this.#givenUpAt.set(cellId, this.#clock.monotonic())
     return this.#givenUp(task)
   }
 
-  #tookTooLong(cellId: string): boolean {
+  #tookTooLong(cellId: string, withinMs: number): boolean {
     const at = this.#givenUpAt.get(cellId)
-    return at !== undefined && this.#clock.monotonic() - at < NOT_AGAIN_MS
+    return at !== undefined && this.#clock.monotonic() - at < withinMs
   }
 
   async #check(task: CheckTask, bytes: number, signal: AbortSignal | undefined) {

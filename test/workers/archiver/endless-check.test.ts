@@ -125,6 +125,28 @@ describe('SQLite computes generated columns to check them, and nobody has bounde
     expect(log.warnings).toHaveLength(4)
   })
 
+  test('nor for its drills, until a check of the cell has ended', async () => {
+    const proving = (
+      { file, size }: ReturnType<typeof databaseWith>,
+      of: { base?: string; drillOf?: string },
+    ) => threads.check({ kind: 'prove', file, member: 'cell.db' }, size, { ...whose, ...of })
+    const endless = databaseWith(ENDLESS)
+    const first = proving(endless, { drillOf: 'cell' })
+    await until(() => clock.nextTimerMs !== undefined, 'it runs')
+    clock.advance(clock.nextTimerMs as number)
+    expect(await first).toBeUndefined()
+    clock.advance(7 * 24 * 3_600_000)
+    expect(await proving(endless, { drillOf: 'cell' })).toBeUndefined()
+    expect([log.warnings, log.infos]).toEqual([[{ file: endless.file }], [{ cellId: 'cell' }]])
+    // The cell's owner has mended its schema.
+    expect(await proving(databaseWith(QUICK), { base: 'cell' })).toBeUndefined()
+    const again = proving(endless, { drillOf: 'cell' })
+    await until(() => clock.nextTimerMs !== undefined, 'it runs again')
+    clock.advance(clock.nextTimerMs as number)
+    await again
+    expect(log.warnings).toHaveLength(2)
+  })
+
   test('a proof that takes all memory is given up, too', async () => {
     const { file, size } = databaseWith(ALL_MEMORY)
     expect(await threads.check({ kind: 'prove', file, member: 'cell.db' }, size, whose)).toBeUndefined()
