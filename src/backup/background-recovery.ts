@@ -71,6 +71,8 @@ export class BackgroundRecovery {
   readonly #queue = new AccountQueue<string>()
   /** The accounts of the cells that are being restored. */
   readonly #working: string[] = []
+  /** Until when, by the monotonic clock, accounts rest of which too many jobs wait already. */
+  readonly #limited = new Map<string, number>()
   #recovered = 0
   #bytes = 0
   #startedAt: number | undefined
@@ -174,7 +176,12 @@ export class BackgroundRecovery {
     for (;;) {
       await this.#rest(this.#pauseEndsAt - clock.monotonic())
       const cellId = this.#next()
-      if (signal.aborted || cellId === undefined) return
+      if (signal.aborted) return
+      if (cellId === undefined) {
+        if (this.#queue.size === 0) return
+        await this.#rest(Math.min(...this.#limited.values()) - clock.monotonic())
+        continue
+      }
       if (!this.#lost.has(cellId)) continue
       const beganAt = clock.monotonic()
       const account = this.#parts.accountOf(cellId)
@@ -195,16 +202,23 @@ export class BackgroundRecovery {
 
   /** One account has more than half of the restores only if no other one has a cell to restore. */
   #next(): string | undefined {
-    const { atOnce } = this.#parts
+    const { atOnce, clock } = this.#parts
+    for (const [account, endsAt] of this.#limited)
+      if (endsAt <= clock.monotonic()) this.#limited.delete(account)
+    const mayHave = (account: string) => !this.#limited.has(account)
     const hasShare = (account: string) =>
-      this.#working.filter((each) => each === account).length < Math.max(1, atOnce / 2)
-    return this.#queue.take(hasShare) ?? this.#queue.take()
+      mayHave(account) && this.#working.filter((each) => each === account).length < Math.max(1, atOnce / 2)
+    return this.#queue.take(hasShare) ?? this.#queue.take(mayHave)
   }
 
   async #failedOn(cellId: string, err: CellError, beganAt: number): Promise<void> {
     const { code } = err
     if (code === 'cell_not_found') {
       this.deleted(cellId)
+    } else if (code === 'rate_limited') {
+      const account = this.#parts.accountOf(cellId)
+      this.#queue.add(account, cellId)
+      this.#limited.set(account, this.#parts.clock.monotonic() + (err.details.retryAfterMs ?? RETRY_MS))
     } else if (err.kind === 'retry' || PASSING.has(code)) {
       // The others first: it may be about this cell's objects alone.
       this.#queue.add(this.#parts.accountOf(cellId), cellId)

@@ -61,8 +61,16 @@ export interface BackupManagerParts {
   assertRunning(): void
 }
 
-/** What an account asks for and what ships makes up to three log objects: once in five seconds, and ten times at once after a pause. */
-const FLUSHES_OF_ACCOUNT = { perSecond: 0.2, burst: 10 }
+/**
+ * What an account asks for and what ships makes up to three log objects: once in five seconds, and ten times at once after a pause.
+ * A hundred that wait have their turns within 500 s.
+ */
+const FLUSHES_OF_ACCOUNT = {
+  perSecond: 0.2,
+  burst: 10,
+  waitingMax: 100,
+  what: 'restores, plans of restores and copies of cells',
+}
 
 /** Backups of cells in the object store, and restores from them. Available as `store.backups`. */
 export class BackupManager {
@@ -265,6 +273,11 @@ export class BackupManager {
     })
   }
 
+  /** Ends what waits for its turn to ship: the store is being closed. @internal */
+  stop(): void {
+    this.#flushes.stop(new CellError('store_closed', 'The store is closed.'))
+  }
+
   /** Since the start of this process. @internal */
   get counts(): BackupCounts {
     return this.#reports.counts
@@ -348,9 +361,15 @@ export class BackupManager {
   ): Promise<RestoreResult | undefined> {
     const account = this.#accountOf(cellId, request.accountId)
     const existed = this.#exists(cellId)
+    // Asked when its turn comes. Whoever deletes the cell before that does not want it back.
+    const check = () => {
+      if (existed) this.#assertExists(cellId)
+      options.permit?.check()
+    }
     try {
       await this.#turnToShip(cellId, request.accountId, options.signal)
-      return await this.#parts.archiver.restore({ ...request, cellId, account }, options)
+      const permitted = { ...options, permit: { check } }
+      return await this.#parts.archiver.restore({ ...request, cellId, account }, permitted)
     } catch (error) {
       // The cell's folder was removed with it, which can cause any error here.
       throw existed && !this.#exists(cellId) ? cellNotFound() : error

@@ -28,10 +28,15 @@ const FALSE_SHADOW = `
 
 /** SQLite asks each of them for a check of its own, and a search index reads its content for that: it can be any view. */
 const VIRTUAL_TABLE = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND rootpage = 0"
-/** SQLite tests the type of these columns' values, also in its quick check, and has to compute them for that. */
-const VIRTUAL_COLUMN = `
+/** SQLite looks at each column of each row: a row that was there before its columns takes a few bytes for 2,000 of them, and 30 µs. */
+const COLUMNS_MAX = 64
+/**
+ * Tables whose rows take far longer than their bytes. SQLite tests the type of a column's values, also in its quick check, and has to
+ * compute virtual ones for that.
+ */
+const SLOW_TABLE = `
   SELECT owner.name FROM sqlite_schema AS owner JOIN pragma_table_xinfo(owner.name) AS own
-  WHERE owner.type = 'table' AND owner.rootpage > 0 AND own.hidden = 2`
+  WHERE owner.type = 'table' AND owner.rootpage > 0 AND (own.hidden = 2 OR own.cid >= ${COLUMNS_MAX})`
 const INDEXED_EXPRESSION = `
   SELECT 1 FROM sqlite_schema AS owner JOIN pragma_index_xinfo(owner.name) AS own
   WHERE owner.type = 'index' AND own.cid = -2`
@@ -45,24 +50,24 @@ export function falseShadow(connection: Connection): { name: string; type: 'view
 }
 
 /**
- * Whether the check may run what the schema computes: generated columns, expressions of indexes, and whatever virtual tables
- * read or call. That can take hours, and all memory, on a database of a few pages.
+ * Whether the database's bytes do not bound how long the check takes. It runs what the schema computes: generated columns, expressions
+ * of indexes, and whatever virtual tables read or call. That can take hours, and all memory, on a database of a few pages.
+ * Rows of many columns can take a hundred times as long as others.
  */
-export function mayRunExpressions(connection: Connection, check: PageCheck): boolean {
-  const wanted =
-    check === 'quick_check' ? [VIRTUAL_COLUMN] : [VIRTUAL_COLUMN, INDEXED_EXPRESSION, PARTIAL_INDEX]
+export function mayTakeLong(connection: Connection, check: PageCheck): boolean {
+  const wanted = check === 'quick_check' ? [SLOW_TABLE] : [SLOW_TABLE, INDEXED_EXPRESSION, PARTIAL_INDEX]
   return [VIRTUAL_TABLE, ...wanted].some((query) => connection.prepare(query).get() !== undefined)
 }
 
 /**
- * As {@link findDamage}, for a process that must not run what the schema computes. Of tables with virtual columns it reads the
+ * As {@link findDamage}, for a process in which no check may take long. Of tables with virtual columns, or with many, it reads the
  * b-tree alone, not what the rows hold, and virtual tables have no pages but those of their own tables.
  */
 export function findDamageOfPages(connection: Connection): string | undefined {
-  if (!mayRunExpressions(connection, 'quick_check')) return findDamage(connection)
+  if (!mayTakeLong(connection, 'quick_check')) return findDamage(connection)
   connection.pragma('ignore_check_constraints = ON')
-  const computed = new Set(connection.prepare(VIRTUAL_COLUMN).pluck().all() as string[])
-  return problemsOf(connection, 'quick_check', computed)[0]
+  const slow = new Set(connection.prepare(SLOW_TABLE).pluck().all() as string[])
+  return problemsOf(connection, 'quick_check', slow)[0]
 }
 
 const READ_BYTES = 1_048_576
@@ -100,7 +105,7 @@ function isWhole(connection: Connection, check: PageCheck): boolean {
 function problemsOf(
   connection: Connection,
   check: PageCheck,
-  computed: ReadonlySet<string> = new Set(),
+  slow: ReadonlySet<string> = new Set(),
 ): string[] {
   const tables = connection
     .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0")
@@ -109,7 +114,7 @@ function problemsOf(
   return ['sqlite_schema', ...tables].flatMap((table) => {
     const name = `"${table.replaceAll('"', '""')}"`
     try {
-      if (computed.has(table)) {
+      if (slow.has(table)) {
         // Not by an index: that would be the smaller tree.
         connection.prepare(`SELECT count(*) FROM ${name} NOT INDEXED`).get()
         return []

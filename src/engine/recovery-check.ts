@@ -35,7 +35,7 @@ function proveTwice(cell: ClosedCell): void {
 
 /**
  * Checks on a new connection, so that nothing in memory stands in for the disk: SQLite recovers the log as after a crash,
- * must find every commit, and checks the pages. Nothing that the schema computes runs: others wait for this process.
+ * must find every commit, and checks the pages. Nothing that the schema makes slow is checked: others wait for this process.
  */
 function proveWhole({ paths, frames }: ClosedCell): void {
   const connection = openConnection(paths.database, { readonly: true })

@@ -435,6 +435,7 @@ export class CellStore implements CellDirectory {
     const deadline = new AbortController()
     const timer = this.clock.setTimer(() => deadline.abort(), deadlineMs)
     await runAll([
+      () => this.#archiving?.backups.stop(),
       () => this.#upkeep.stop(),
       () => this.#archiving?.search.stop(),
       () => this.#archiving?.archiver.stop(deadline.signal),

@@ -32,8 +32,8 @@ export interface BackupSettings {
   /** Milliseconds in which a cell can be restored to any moment; by default seven days. */
   historyMs?: number | undefined
   /**
-   * Bytes of commits that may wait if the object store does not answer, or is slow; by default 1 GiB. Beyond that, the largest cells get
-   * new versions once it answers, and moments are missing.
+   * Bytes of commits that may wait if the object store does not answer, or is slow; by default 1 GiB. Beyond that, the largest cells
+   * of the account with the most of them get new versions once it answers, and moments are missing.
    */
   logBytesMax?: number | undefined
   /** Backups that run at the same time; 4 by default. Of cells up to 4 MiB there may be four times as many. */

@@ -1,8 +1,9 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { setImmediate } from 'node:timers/promises'
-import { beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { RecoveryProgress } from '../../src/backup/background-recovery.ts'
+import { BackupManager } from '../../src/backup/backup-manager.ts'
 import type { Log } from '../../src/base/log.ts'
 import { silentLog } from '../../src/base/log.ts'
 import { CellError } from '../../src/errors.ts'
@@ -165,6 +166,40 @@ describe('After a total loss', () => {
     gated.open()
     await untilEnded(store)
     expect(ids.every(isHere)).toBe(true)
+  })
+
+  test('an account of which too many jobs wait already holds up its own cells alone, and these come back later', async () => {
+    const first = await place.create()
+    const [busy, neighbour] = [first.accounts.create().id, first.accounts.create().id]
+    const cells = [busy, neighbour, busy, neighbour, busy].map((accountId) =>
+      createLedger(first, { accountId }),
+    )
+    for (const cell of cells) await first.backups.snapshot(cell.id)
+    await first.core.catalogStored()
+    await first.close()
+    place.loseData()
+    const recover = BackupManager.prototype.recoverIfLost
+    const own = cells.map(({ id }) => id).filter((_, i) => i % 2 === 0)
+    let tried = 0
+    const spy = vi.spyOn(BackupManager.prototype, 'recoverIfLost').mockImplementation(async function (
+      this: BackupManager,
+      ...asked
+    ) {
+      if (own.includes(asked[0]) && tried++ < 6)
+        throw new CellError('rate_limited', 'Too many wait (injected).', { retryAfterMs: 5_000 })
+      await recover.apply(this, asked)
+    })
+    onTestFinished(() => spy.mockRestore())
+    const store = await place.open({ log })
+    place.clock.advance(BEGIN_MS)
+    await turnsUntil(() => store.core.recovery?.progress?.recovered === 2, 'the neighbour has its cells')
+    expect(own.filter(isHere)).toEqual([])
+    expect(logged('the background restore of cells waits; trying again later')).toEqual([])
+    while (progressOf(store).endedAt === null) {
+      place.clock.advance(5_000)
+      for (let turn = 0; turn < 50; turn++) await setImmediate()
+    }
+    expect(progressOf(store)).toMatchObject({ cells: 5, recovered: 5, failed: 0 })
   })
 
   test('one damaged backup stops no other cell, and a use of that cell says what is wrong', async () => {

@@ -3,6 +3,7 @@ import path from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { BackupManager } from '../../src/backup/backup-manager.ts'
+import { RestoreThreads } from '../../src/backup/restore/restore-threads.ts'
 import type { Log } from '../../src/base/log.ts'
 import { silentLog } from '../../src/base/log.ts'
 import type { Cell } from '../../src/store/cell.ts'
@@ -137,6 +138,21 @@ describe('Drills', () => {
     const { version } = await store.backups.incremental(cell.id)
     await hours(7 * 24 + 1)
     expect(store.retention?.lastProven(cell.id)?.version).toBe(version)
+  })
+
+  test('say whose they are, so that a check that takes long is not run in each of them; what is asked for by hand does not', async () => {
+    const check = vi.spyOn(RestoreThreads.prototype, 'check')
+    const store = await place.create(withDrills())
+    const [cell] = (await storedCells(store, 1)) as [Cell]
+    check.mockClear()
+    await store.backups.verify(cell.id)
+    const drillsOf = () =>
+      check.mock.calls.flatMap(([{ kind }, , whose]) => (kind === 'prove' ? [whose.drillOf] : []))
+    expect(drillsOf()).toEqual([undefined])
+    addRow(cell, 'two')
+    await store.backups.incremental(cell.id)
+    await hours(8 * 24)
+    expect(drillsOf()).toContain(cell.id)
   })
 
   test('count what was proven by hand', async () => {

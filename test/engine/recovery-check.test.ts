@@ -127,10 +127,14 @@ describe('the check of a closed cell', () => {
     },
   )
 
-  test('finds a damaged page of a table with a generated column', async () => {
+  const WIDE = Array.from({ length: 65 }, (_, i) => `c${i} INT NOT NULL DEFAULT 1`).join(', ')
+  test.each([
+    ['a generated column', 'CREATE TABLE g (n, m AS (n + 1))'],
+    ['so many columns that their values are not looked at', `CREATE TABLE g (n, ${WIDE})`],
+  ])('finds a damaged page of a table with %s', async (_, table) => {
     const { paths } = closedWithLog()
     const connection = new Database(paths.database)
-    connection.exec('CREATE TABLE g (n, m AS (n + 1)); INSERT INTO g (n) SELECT randomblob(2000) FROM t')
+    connection.exec(`${table}; INSERT INTO g (n) SELECT randomblob(2000) FROM t`)
     const pages = connection.pragma('page_count', { simple: true }) as number
     connection.close()
     await check(paths, 0)

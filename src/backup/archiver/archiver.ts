@@ -251,7 +251,7 @@ export class Archiver implements ArchiverClient {
     const { cellId } = task
     return this.#queue.run({ lane: 'verify', cellId, account, need }, caller, async ({ signal }) => {
       onBegin?.()
-      return await this.#verifier.run(task, { signal, onProgress })
+      return await this.#verifier.run(task, { signal, onProgress, isDrill: need === 'background' })
     })
   }
 

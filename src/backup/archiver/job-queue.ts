@@ -41,7 +41,7 @@ export interface Turn {
 
 /**
  * The one queue for backups and restores: bounded, fair, and cancellable. The more needed job comes first, and accounts
- * take turns; none has all slots of a lane for what it asks. One job of a cell runs at a time. A job may wait for so long, and run for so long: each of its calls has a
+ * take turns; none has all slots of a lane, or all for heavy jobs, for what it asks. One job of a cell runs at a time. A job may wait for so long, and run for so long: each of its calls has a
  * deadline, but there can be any number of calls (invariant 13).
  */
 export class JobQueue {
@@ -178,14 +178,14 @@ export class JobQueue {
     const running = this.#running[lane]
     while (running.size < this.#limits.atOnce[lane]) {
       const hasRoom = this.#room(lane)
-      const take = (backgroundMax: number) =>
+      const take = (share: number) =>
         this.#waiting[lane].take((job) => {
           const isCellFree = !job.isExclusive || job.hasBegun || !this.#cells.has(job.request.cellId)
-          return isCellFree && this.#isWithinShare(lane, job, backgroundMax) && hasRoom(job)
+          const isWithinShare = this.#isWithinShare(lane, job, this.#limits.atOnce[lane], () => true, share)
+          return isCellFree && isWithinShare && hasRoom(job, share)
         })
-      const { atOnce } = this.#limits
       // An account has more than half of the slots for its background jobs only if nobody else wants them.
-      const next = take(atOnce[lane] / 2) ?? take(atOnce[lane])
+      const next = take(1 / 2) ?? take(1)
       if (next === undefined) return
       running.add(next)
       if (next.isExclusive) this.#cells.add(next.request.cellId)
@@ -194,25 +194,36 @@ export class JobQueue {
     }
   }
 
-  /** The jobs of an account leave a slot of each lane to other accounts: a job may take as long as its cell does. */
-  #isWithinShare(lane: Lane, { need, request: { account } }: Job, backgroundMax: number): boolean {
+  /** The jobs of an account leave one of `slots` to other accounts: a job may take as long as its cell does. */
+  #isWithinShare(
+    lane: Lane,
+    { need, request: { account } }: Job,
+    slots: number,
+    takesOne: (job: Job) => boolean,
+    backgroundShare: number,
+  ): boolean {
     if (need === 'waiting' || account === '') return true
-    const own = [...this.#running[lane]].filter((job) => job.request.account === account)
-    const most = this.#limits.atOnce[lane] - 1
-    return own.length < Math.max(1, need === 'background' ? Math.min(most, backgroundMax) : most)
+    const own = [...this.#running[lane]].filter((job) => job.request.account === account && takesOne(job))
+    const most = need === 'background' ? Math.min(slots - 1, slots * backgroundShare) : slots - 1
+    return own.length < Math.max(1, most)
   }
 
   /** Which jobs may run next to those of the lane that run now. */
-  #room(lane: Lane): (job: Job) => boolean {
+  #room(lane: Lane): (job: Job, backgroundShare?: number) => boolean {
     const running = [...this.#running[lane]]
-    const most = this.#limits.heavyAtOnce[lane]
-    const mayBeHeavy = running.filter(({ isHeavy }) => isHeavy).length < most
-    const large = running.filter(({ isLarge }) => isLarge).length
-    const largeMax = Math.max(1, most - 1)
+    const heavyMax = this.#limits.heavyAtOnce[lane]
+    const heavy = running.filter(isHeavy).length
+    const large = running.filter(isLarge).length
+    const largeMax = Math.max(1, heavyMax - 1)
     // What nobody waits for also leaves room for a large cell that a request waits for.
     const idleMax = lane === 'restore' ? Math.max(1, largeMax - 1) : largeMax
-    const mayBeLarge = ({ need }: Job) => large < (need === 'background' ? idleMax : largeMax)
-    return (job) => (mayBeHeavy || !job.isHeavy) && (!job.isLarge || mayBeLarge(job))
+    return (job, share = 1) => {
+      const mayBeHeavy = () => heavy < heavyMax && this.#isWithinShare(lane, job, heavyMax, isHeavy, share)
+      const mayBeLarge = () =>
+        large < (job.need === 'background' ? idleMax : largeMax) &&
+        this.#isWithinShare(lane, job, largeMax, isLarge, share)
+      return (!job.isHeavy || mayBeHeavy()) && (!job.isLarge || mayBeLarge())
+    }
   }
 
   async #willMove(job: Job, bytes: number, signal: AbortSignal): Promise<void> {
@@ -237,6 +248,9 @@ export class JobQueue {
     this.#idle = Promise.withResolvers()
   }
 }
+
+const isHeavy = (job: Job) => job.isHeavy
+const isLarge = (job: Job) => job.isLarge
 
 function storeClosed(): CellError {
   return new CellError('store_closed', 'The store is closed.')

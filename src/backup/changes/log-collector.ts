@@ -1,5 +1,5 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
-import { AccountQueue } from '../../base/account-queue.ts'
+import { AccountRotation } from '../../base/account-rotation.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { among, type CollectedLogs, type CollectLimits, type ShippedPlace } from './cell-log.ts'
@@ -19,8 +19,8 @@ export class LogCollector {
   readonly #log: Log
   /** Cells that were told of. */
   readonly #unreadable = new Set<string>()
-  /** Accounts of which something was collected, in the order of their last turns. */
-  readonly #hadTurn = new Set<string>()
+  /** Of the accounts of which something was collected. */
+  readonly #turns = new AccountRotation()
 
   /** @param accountOf empty for a cell of the owner, and for one that this process does not know */
   constructor(trackers: ChangeTrackers, accountOf: (cellId: string) => string, clock: Clock, log: Log) {
@@ -47,7 +47,7 @@ export class LogCollector {
     const leftOut = new Set(except)
     let room = bytesMax
     let looked = 0
-    const waiting = this.#inTurns()
+    const waiting = this.#turns.round(this.#trackers.unshipped, this.#accountOf)
     for (let cellId = waiting.take(); cellId !== undefined; cellId = waiting.take()) {
       if (looked++ % CELLS_PER_TURN === CELLS_PER_TURN - 1) await turnOfTheLoop()
       // Another process may have taken it over in between: its row and its segments are that process's.
@@ -74,18 +74,6 @@ export class LogCollector {
     return about === undefined
       ? collected
       : { ...collected, withoutHistory: among(collected.withoutHistory, about) }
-  }
-
-  #inTurns(): AccountQueue<string> {
-    const byAccount = Map.groupBy(this.#trackers.unshipped, this.#accountOf)
-    const late = [...this.#hadTurn].filter((account) => byAccount.has(account))
-    const early = [...byAccount.keys()].filter((account) => !this.#hadTurn.has(account))
-    const waiting = new AccountQueue<string>()
-    for (const account of [...early, ...late])
-      for (const cellId of byAccount.get(account) ?? []) waiting.add(account, cellId)
-    this.#hadTurn.clear()
-    for (const account of late) this.#hadTurn.add(account)
-    return waiting
   }
 
   /**
@@ -140,9 +128,7 @@ export class LogCollector {
     const history = tracker.history.shipped?.id as string
     collected.logs.push({ cellId, history, pieces })
     this.#trackers.collected(cellId)
-    const account = this.#accountOf(cellId)
-    this.#hadTurn.delete(account)
-    this.#hadTurn.add(account)
+    this.#turns.hadTurn(this.#accountOf(cellId))
     return { bytes, isWhole: isAll }
   }
 }

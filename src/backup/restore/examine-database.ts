@@ -1,4 +1,4 @@
-import { findDamage, mayRunExpressions } from '../../engine/quick-check.ts'
+import { findDamage, mayTakeLong } from '../../engine/quick-check.ts'
 import type { Connection } from '../../engine/sqlite.ts'
 import { corrupt } from '../archive/backup-errors.ts'
 import { withDatabase } from './restore-database.ts'
@@ -19,7 +19,7 @@ const TABLES_MAX = 1_000
  * Counts the rows of a restored database, table by table; with `deep` after SQLite's integrity_check: then each index has as
  * many entries as its table has rows.
  *
- * @param leavesExpressions does nothing where the check would run expressions of the schema
+ * @param leavesLongChecks does nothing where the schema may make the check take long
  * @returns undefined if it did nothing
  * @throws `backup_corrupt`
  */
@@ -27,10 +27,10 @@ export function examineDatabase(
   file: string,
   member: string,
   deep: boolean,
-  leavesExpressions = false,
+  leavesLongChecks = false,
 ): DatabaseContents | undefined {
   return withDatabase(file, member, (connection) => {
-    if (deep && leavesExpressions && mayRunExpressions(connection, 'integrity_check')) return undefined
+    if (deep && leavesLongChecks && mayTakeLong(connection, 'integrity_check')) return undefined
     if (deep) {
       const problem = findDamage(connection, 'integrity_check')
       if (problem !== undefined) throw corrupt(member, `SQLite finds it damaged (${problem})`)

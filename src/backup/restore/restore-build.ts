@@ -10,10 +10,10 @@ import type { Acceptable } from './archive-place.ts'
 import { Download, type DownloadProgress } from './download.ts'
 import { RestoreBuilder } from './restore-builder.ts'
 import { removeUnfinished } from './restore-install.ts'
-import type { RestoreThreads } from './restore-threads.ts'
+import type { CheckedFor, RestoreThreads } from './restore-threads.ts'
 import type { ShippedLog } from './shipped-log.ts'
 
-export interface RestoreProgress extends DownloadProgress {
+export interface RestoreProgress extends DownloadProgress, Pick<CheckedFor, 'drillOf'> {
   /** Called with the stored bytes of the whole chain before the first is read, which waits for it. */
   willMove?: ((bytes: number) => Promise<void>) | undefined
   /** What was shipped after the version. */
@@ -42,7 +42,8 @@ export async function buildDatabase(
   makeDirectory(paths.directory)
   removeUnfinished(paths)
   const versions = [...target.chain, target.version]
-  const whose = { account: target.account_id ?? '', signal: progress.signal }
+  const { signal, drillOf } = progress
+  const whose = { account: target.account_id ?? '', signal, drillOf }
   const builder = new RestoreBuilder(paths.restoreTarget, versions, expected, threads, whose)
   // The version to blame for damage.
   let reading: string | undefined

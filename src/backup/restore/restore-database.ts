@@ -1,4 +1,4 @@
-import { assertReadable, findDamage, mayRunExpressions } from '../../engine/quick-check.ts'
+import { assertReadable, findDamage, mayTakeLong } from '../../engine/quick-check.ts'
 import { assertCell } from '../../engine/reserved-schema.ts'
 import { type Connection, openConnection } from '../../engine/sqlite.ts'
 import { isSqliteError } from '../../engine/sqlite-errors.ts'
@@ -42,13 +42,13 @@ export function applyLog(file: string, member: string, frames: number, parts: re
  * it was backed up.
  *
  * @param member the database's name, for the message
- * @param leavesExpressions does nothing where the check would run expressions of the schema
+ * @param leavesLongChecks does nothing where the schema may make the check take long
  * @returns whether it was checked
  * @throws `backup_corrupt`
  */
-export function proveDatabase(file: string, member: string, leavesExpressions = false): boolean {
+export function proveDatabase(file: string, member: string, leavesLongChecks = false): boolean {
   return withDatabase(file, member, (connection) => {
-    if (leavesExpressions && mayRunExpressions(connection, 'quick_check')) return false
+    if (leavesLongChecks && mayTakeLong(connection, 'quick_check')) return false
     // SQLite reads each page once, so a large cache only costs time: a sixth, measured.
     connection.pragma('cache_size = -512')
     const problem = findDamage(connection)

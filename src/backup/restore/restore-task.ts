@@ -24,8 +24,8 @@ export type RestoreTask =
   | { kind: 'import'; file: string; target: string; rules: ImportRules }
 
 interface Check {
-  /** Where expressions of the schema may run, for hours, the task does nothing, and its result is {@link LEFT}. */
-  leavesExpressions?: boolean | undefined
+  /** Where the schema may make the check take hours, the task does nothing, and its result is {@link LEFT}. */
+  leavesLongChecks?: boolean | undefined
 }
 
 export type CheckTask = Extract<RestoreTask, Check & { kind: 'prove' | 'examine' }>

@@ -37,7 +37,7 @@ export class RestoreTasks implements RestoreTaskRunner {
         applyLog(task.file, task.member, task.frames, task.parts)
         return undefined
       case 'prove':
-        return proveDatabase(task.file, task.member, task.leavesExpressions) ? undefined : LEFT
+        return proveDatabase(task.file, task.member, task.leavesLongChecks) ? undefined : LEFT
       case 'examine':
         return this.#examine(task)
       case 'import':
@@ -51,8 +51,8 @@ export class RestoreTasks implements RestoreTaskRunner {
     this.#hashing = undefined
   }
 
-  #examine({ file, member, deep, leavesExpressions }: Extract<RestoreTask, { kind: 'examine' }>): string {
-    const contents = examineDatabase(file, member, deep, leavesExpressions)
+  #examine({ file, member, deep, leavesLongChecks }: Extract<RestoreTask, { kind: 'examine' }>): string {
+    const contents = examineDatabase(file, member, deep, leavesLongChecks)
     return contents === undefined ? LEFT : JSON.stringify(contents)
   }
 

@@ -19,9 +19,11 @@ export interface CheckedFor {
   signal: AbortSignal | undefined
   /** The cell, if this proves a copy for a new base of it: such a check is not tried again soon after it took too long. */
   base?: string | undefined
+  /** The cell, if this is a drill of it: such a check is not tried again while the cell's last one took too long. */
+  drillOf?: string | undefined
 }
 
-/** Runs checks that may take hours, because SQLite runs expressions of the schema, where they can be ended. */
+/** Runs checks that may take hours, because of the schema, where they can be ended. */
 export interface SeparateChecks {
   /**
    * @returns as the task; undefined for the proof of a database that took too long: its bytes are proven
@@ -111,7 +113,7 @@ export class RestoreThreads {
   ): Promise<string | undefined> {
     const run = (each: CheckTask) => runner?.run(each) ?? this.run(each, size)
     if (this.#separate === undefined) return run(task)
-    const result = await run({ ...task, leavesExpressions: true })
+    const result = await run({ ...task, leavesLongChecks: true })
     return result === LEFT ? this.#separate.run(task, size, whose) : result
   }
 

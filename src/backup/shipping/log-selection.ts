@@ -1,3 +1,4 @@
+import type { AccountRotation } from '../../base/account-rotation.ts'
 import type { LogPiece, UnshippedLog } from '../changes/cell-log.ts'
 
 /**
@@ -13,16 +14,21 @@ export interface LogSelection {
   isAll: boolean
 }
 
-/** Takes as much as the manifest of an object has room for. A piece with more commits is cut at one of them. */
+/**
+ * Takes as much as the manifest of an object has room for. A piece with more commits is cut at one of them. Accounts take turns,
+ * also from one object to the next: each worker tells of its own cells.
+ */
 export function selectLogs(
   collected: readonly UnshippedLog[],
+  turns: AccountRotation,
   piecesMax = PIECES_MAX,
   commitsMax = COMMITS_MAX,
 ): LogSelection {
   const logs: UnshippedLog[] = []
   let piecesLeft = piecesMax
   let commitsLeft = commitsMax
-  for (const log of collected) {
+  const waiting = turns.round(collected, accountOf)
+  for (let log = waiting.take(); log !== undefined; log = waiting.take()) {
     const pieces: LogPiece[] = []
     for (const piece of log.pieces) {
       if (piecesLeft === 0 || commitsLeft === 0) break
@@ -31,11 +37,18 @@ export function selectLogs(
       piecesLeft--
       commitsLeft -= fitting.commits.length
     }
-    if (pieces.length > 0) logs.push({ ...log, pieces })
+    if (pieces.length > 0) {
+      logs.push({ ...log, pieces })
+      turns.hadTurn(accountOf(log))
+    }
     const isWhole = pieces.length === log.pieces.length && pieces.at(-1)?.to === log.pieces.at(-1)?.to
     if (!isWhole) return { logs, isAll: false }
   }
   return { logs, isAll: true }
+}
+
+function accountOf({ accountId }: UnshippedLog): string {
+  return accountId ?? ''
 }
 
 function cutPiece(piece: LogPiece, commitsMax: number): LogPiece {

@@ -1,3 +1,4 @@
+import type { AccountRotation } from '../../base/account-rotation.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { CollectedLook, UnshippedLog } from '../changes/cell-log.ts'
 import type { ClockWatch } from '../versions/clock-watch.ts'
@@ -40,22 +41,22 @@ export interface LookParts {
   onCollected(collected: CollectedLook): void
   /** While it holds back, no object says up to when it is complete: the clock may be wrong. */
   clockWatch: ClockWatch
+  /** Of the accounts whose cells were in the last objects. */
+  turns: AccountRotation
   clock: Clock
 }
 
 /** Asks the cells for what is not shipped, and makes an object of it. */
-export async function lookAtCells(
-  { cells, sequence, unreadable, claim, storeId, spoolDirectory, onCollected, clockWatch, clock }: LookParts,
-  wanted: Wanted,
-  signal: AbortSignal,
-): Promise<Look> {
+export async function lookAtCells(parts: LookParts, wanted: Wanted, signal: AbortSignal): Promise<Look> {
+  const { cells, sequence, unreadable, claim, storeId, spoolDirectory, onCollected, clockWatch, clock } =
+    parts
   const collected = await cells.collectLogs({ ...COLLECT, except: unreadable.cellIds, ...wanted })
   onCollected(collected)
   const { asOf } = collected
   if (collected.logs.length === 0)
     return { ...collected, object: undefined, outcome: collected.isAll ? 'all' : 'later', bytes: 0 }
   await claim(signal)
-  const { logs, isAll } = selectLogs(collected.logs)
+  const { logs, isAll } = selectLogs(collected.logs, parts.turns)
   const next = await sequence.next({ signal })
   const isWhole = isAll && collected.isAll
   const isComplete = isWhole && collected.unreadable.length === 0 && !clockWatch.isPaused()

@@ -1,3 +1,4 @@
+import { AccountRotation } from '../../base/account-rotation.ts'
 import type { Clock, Timer } from '../../base/clock.ts'
 import type { Emitter } from '../../base/emitter.ts'
 import type { Log } from '../../base/log.ts'
@@ -102,7 +103,8 @@ export class Shipper {
       this.#note({ waitingBytes: unshippedBytes(logs), withoutHistory: withoutHistoryCount })
     }
     const clockWatch = new ClockWatch(clock, DAY_MS)
-    this.#look = { ...parts, sequence: this.#sequence, unreadable: this.#unreadable, onCollected, clockWatch }
+    const [sequence, unreadable, turns] = [this.#sequence, this.#unreadable, new AccountRotation()]
+    this.#look = { ...parts, sequence, unreadable, onCollected, clockWatch, turns }
     this.#state = notBegun(clock.now())
     epoch.lost.listen((error) => this.#end(error))
   }

@@ -1,3 +1,4 @@
+import { AccountQueue } from '../../base/account-queue.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { walBytes } from '../../engine/wal-file.ts'
@@ -24,8 +25,8 @@ const RETRY_MS_MAX = 15 * 60_000
 /** Bounds the disk that unshipped logs take while the object store does not answer, or takes less than is committed. */
 export class UnshippedBound {
   readonly #parts: UnshippedBoundParts
-  /** Cells that need a version. */
-  readonly #dropped = new Set<string>()
+  /** Cells that need a version, and their accounts. */
+  readonly #dropped = new Map<string, string>()
   #making: Promise<void> | undefined
   /** By the monotonic clock. */
   #enforcedAt = Number.NEGATIVE_INFINITY
@@ -37,24 +38,28 @@ export class UnshippedBound {
     this.#parts = parts
   }
 
-  /** Gives up the histories of the largest cells if there is too much. @returns the bytes that wait */
+  /**
+   * Gives up histories if there is too much: of the account of which most waits, that of its largest cell, until it is enough.
+   *
+   * @returns the bytes that wait
+   */
   async enforce(): Promise<number> {
     const { cells, bytesMax, clock, log } = this.#parts
     this.#enforcedAt = clock.monotonic()
     const { logs } = await cells.collectLogs(EVERYTHING)
     let total = unshippedBytes(logs)
     if (total <= bytesMax) return total
-    const bySize = logs
-      .map((each) => ({ cellId: each.cellId, bytes: unshippedBytes([each]) }))
-      .sort((a, b) => b.bytes - a.bytes)
-    for (const { cellId, bytes } of bySize) {
-      if (total <= bytesMax) break
+    const accounts = waitingOf(logs)
+    while (total > bytesMax) {
+      const most = accounts.reduce((a, b) => (b.bytes > a.bytes ? b : a))
+      const { cellId, bytes } = most.cells.pop() as WaitingCell
       log.warn(
         { cellId, bytes, bytesMax },
         'too much waits to be shipped: this cell gets a new version once the object store answers, and no moment between that and its last shipped one can be restored',
       )
-      this.#dropped.add(cellId)
+      this.#dropped.set(cellId, most.account)
       await cells.dropHistory(cellId)
+      most.bytes -= bytes
       total -= bytes
     }
     return total
@@ -80,15 +85,18 @@ export class UnshippedBound {
     await this.#making
   }
 
-  /** A cell that fails holds up no other: the next round begins with the others. */
+  /** Accounts take turns. A cell that fails holds up no other: the next round begins with the others. */
   async #makeVersions(): Promise<void> {
     let hasFailed = false
-    for (const cellId of [...this.#dropped]) {
+    const inTurns = new AccountQueue<string>()
+    for (const [cellId, account] of this.#dropped) inTurns.add(account, cellId)
+    for (let cellId = inTurns.take(); cellId !== undefined; cellId = inTurns.take()) {
+      const account = this.#dropped.get(cellId) as string
       // Before the version begins: what the cell gives up after that is not in it.
       this.#dropped.delete(cellId)
       const failure = await this.#makeVersion(cellId)
       if (failure === undefined || isCellError(failure, 'cell_not_found')) continue
-      this.#dropped.add(cellId)
+      this.#dropped.set(cellId, account)
       if (!hasFailed) this.#backOff()
       hasFailed = true
       this.#parts.log.warn(
@@ -113,6 +121,25 @@ export class UnshippedBound {
     const retryMs = Math.min(RETRY_MS * 2 ** this.#failures++, RETRY_MS_MAX)
     this.#retryAt = this.#parts.clock.monotonic() + retryMs
   }
+}
+
+interface WaitingCell {
+  cellId: string
+  bytes: number
+}
+
+/** What waits of each account, its largest cell last. */
+function waitingOf(
+  logs: readonly UnshippedLog[],
+): { account: string; bytes: number; cells: WaitingCell[] }[] {
+  const byAccount = Map.groupBy(logs, ({ accountId }) => accountId ?? '')
+  return [...byAccount].map(([account, own]) => ({
+    account,
+    bytes: unshippedBytes(own),
+    cells: own
+      .map((each) => ({ cellId: each.cellId, bytes: unshippedBytes([each]) }))
+      .sort((a, b) => a.bytes - b.bytes),
+  }))
 }
 
 /** The next cell would fail too: the object store does not answer, say, or the store is being closed. */

@@ -18,6 +18,11 @@ export interface VersionVerifierParts extends VerifyPlace {
   clock: Clock
 }
 
+export interface VerifierOptions extends Pick<BackupOptions, 'signal' | 'onProgress'> {
+  /** Nobody has asked for it. */
+  isDrill?: boolean | undefined
+}
+
 /** A proof takes room that nobody has asked for: it must not be what fills the disk under the cells. */
 const SPARE_BYTES = 256 * 1_048_576
 
@@ -33,7 +38,7 @@ export class VersionVerifier {
    * @throws `backup_corrupt` with the object and the member; `backup_not_found`; `disk_full` if it would take the last bytes
    *   of the disk; as a restore does
    */
-  async run(task: VerifyTask, options: Pick<BackupOptions, 'signal' | 'onProgress'>): Promise<VerifyResult> {
+  async run(task: VerifyTask, options: VerifierOptions): Promise<VerifyResult> {
     const { cellId } = task
     const { signal } = options
     signal?.throwIfAborted()
@@ -60,7 +65,7 @@ export class VersionVerifier {
   async #prove(
     { cellId, version, deep }: VerifyTask & { version: string },
     listing: Listing,
-    { signal, onProgress }: Pick<BackupOptions, 'signal' | 'onProgress'>,
+    { signal, onProgress, isDrill }: VerifierOptions,
   ): Promise<VerifyResult> {
     const { index, storeId, limits, clock } = this.#parts
     const started = clock.monotonic()
@@ -71,6 +76,7 @@ export class VersionVerifier {
       const expected = { storeId, cellId, limits, spareBytes: SPARE_BYTES }
       const contents = await verifyVersion(this.#parts, manifest, expected, deep, {
         signal,
+        drillOf: isDrill === true ? cellId : undefined,
         onProgress: (bytes, total) => onProgress?.({ phase: 'download', bytes, total }),
         onDamage: (each) => {
           damaged = each

@@ -13,12 +13,12 @@ const AT_ONCE = 2
 const NOT_AGAIN_MS = 24 * 3_600_000
 const CELLS_REMEMBERED_MAX = 10_000
 
-/** The checks in which SQLite runs expressions of tenants, each in a process of its own that is ended when it takes too long. */
+/** The checks that the schema of a tenant can make long, each in a process of its own that is ended when it takes too long. */
 export class CheckProcesses implements SeparateChecks {
   readonly #clock: Clock
   readonly #log: Log
   readonly #places = new AccountPlaces(AT_ONCE)
-  /** When the check of a cell's base took too long, by the monotonic clock. */
+  /** When the last check of a cell took too long, by the monotonic clock. */
   readonly #givenUpAt = new LruCache<number>(CELLS_REMEMBERED_MAX)
 
   constructor(clock: Clock, log: Log) {
@@ -27,23 +27,35 @@ export class CheckProcesses implements SeparateChecks {
   }
 
   async run(task: CheckTask, bytes: number, whose: CheckedFor): Promise<string | undefined> {
-    const { account, signal, base } = whose
-    if (base !== undefined && this.#tookTooLong(base)) {
+    const { account, signal, base, drillOf } = whose
+    if (base !== undefined && this.#tookTooLong(base, NOT_AGAIN_MS)) {
       this.#log.info(
         { cellId: base },
         "a cell is backed up without SQLite's check, which took too much time or memory lately",
       )
       return undefined
     }
+    // Drills come a week apart, one after the other. The cell's bases try again.
+    if (drillOf !== undefined && this.#tookTooLong(drillOf, Number.POSITIVE_INFINITY)) {
+      this.#log.info(
+        { cellId: drillOf },
+        "a backup is proven without SQLite's check, which took too much time or memory the last time",
+      )
+      return undefined
+    }
+    const cellId = base ?? drillOf
     const outcome = await this.#places.run(account, signal, () => this.#check(task, bytes, signal))
-    if (outcome !== undefined) return outcome.value
-    if (base !== undefined) this.#givenUpAt.set(base, this.#clock.monotonic())
+    if (outcome !== undefined) {
+      if (cellId !== undefined) this.#givenUpAt.delete(cellId)
+      return outcome.value
+    }
+    if (cellId !== undefined) this.#givenUpAt.set(cellId, this.#clock.monotonic())
     return this.#givenUp(task)
   }
 
-  #tookTooLong(cellId: string): boolean {
+  #tookTooLong(cellId: string, withinMs: number): boolean {
     const at = this.#givenUpAt.get(cellId)
-    return at !== undefined && this.#clock.monotonic() - at < NOT_AGAIN_MS
+    return at !== undefined && this.#clock.monotonic() - at < withinMs
   }
 
   async #check(task: CheckTask, bytes: number, signal: AbortSignal | undefined) {
@@ -64,12 +76,12 @@ export class CheckProcesses implements SeparateChecks {
     if (kind === 'examine')
       throw new CellError(
         'statement_timeout',
-        "SQLite's integrity_check of the cell took too much time or memory: the check computes its generated columns and indexed expressions, and asks its virtual tables. A check without deep proves its bytes.",
+        "SQLite's integrity_check of the cell took too much time or memory: the check computes its generated columns and indexed expressions, and asks its virtual tables, and looks at each column of each row. A check without deep proves its bytes.",
       )
     // Its bytes are proven; whoever wrote such columns has only this cell in their way.
     this.#log.warn(
       { file },
-      "SQLite's check of a cell took too much time or memory, because it computes what the cell's schema says; it goes on without",
+      "SQLite's check of a cell took too much time or memory, because of the cell's schema; it goes on without",
     )
   }
 }

@@ -287,6 +287,7 @@ export class WorkerService implements CellService {
   async #close(deadlineMs: number): Promise<void> {
     const { clock } = this.#core
     const deadline = clock.monotonic() + deadlineMs
+    this.#archiving?.backups.stop()
     const upkeep = this.#upkeep.stop()
     await within(clock, deadlineMs, upkeep)
     this.#stopped = true

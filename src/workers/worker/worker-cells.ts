@@ -35,6 +35,8 @@ export class WorkerCells {
   readonly #hints: ExpiryHints
   readonly #changes: LocalCellsParts['changes']
   readonly #records = new Map<string, CellRecord>()
+  /** Cells whose records the node has us forget, and that still need them. */
+  readonly #toForget = new Set<string>()
   readonly #abort = new AbortController()
 
   constructor(worker: WorkerSettings, log: Log, events: WorkerCellsEvents) {
@@ -94,12 +96,21 @@ export class WorkerCells {
   /** Keeps a cell's record. */
   setRecord(cellId: string, record: CellRecord): void {
     this.#records.set(cellId, record)
+    this.#toForget.delete(cellId)
   }
 
-  /** Drops the records of cells that are not in use. They come again with the next request. */
+  /**
+   * Drops the records of cells that are not in use, nor wait to be shipped in the turn of their account; those of the others the
+   * next time. They come again with the next request.
+   */
   forget(cellIds: readonly string[], isInUse: (cellId: string) => boolean): void {
-    for (const cellId of cellIds) {
-      if (this.local.pool.peek(cellId) === undefined && !isInUse(cellId)) this.#records.delete(cellId)
+    if (cellIds.length === 0) return
+    for (const cellId of cellIds) this.#toForget.add(cellId)
+    for (const cellId of this.#toForget) {
+      const isUnshipped = this.#changes?.trackers.isUnshipped(cellId) === true
+      if (isUnshipped || this.local.pool.peek(cellId) !== undefined || isInUse(cellId)) continue
+      this.#records.delete(cellId)
+      this.#toForget.delete(cellId)
     }
   }
 

@@ -204,6 +204,44 @@ describe('the order', () => {
     expect(moved.at(-1)).toBe('h3')
   })
 
+  test.each([
+    ['heavy', 5, 4],
+    ['large', 100, 3],
+  ])(
+    'what an account asks for leaves a place for %s jobs to others; what the owner asks for, and what a request waits for, may have all',
+    async (_, mebibytes, places) => {
+      queue = newQueue(8, 4)
+      const moved: string[] = []
+      const job = (cell: string, account: string, need: JobRequest['need'] = 'requested') =>
+        add(cell, { account, need }, { during: moves(mebibytes, () => moved.push(cell)) })
+      for (const account of ['a', '']) for (let i = 1; i <= places; i++) job(`${account}${i}`, account)
+      await turns()
+      const all = Array.from({ length: places }, (_, i) => `${i + 1}`)
+      expect(moved).toEqual([...all.slice(1).map((_, i) => `a${i + 1}`), '1'])
+      for (const cell of moved.slice(0)) await end(cell)
+      expect(moved.slice(places)).toEqual([`a${places}`, ...all.slice(1)])
+      for (const cell of moved.slice(places)) await end(cell)
+      for (const i of all) job(`waiting ${i}`, 'a', 'waiting')
+      await turns()
+      expect(moved.slice(2 * places)).toEqual(all.map((i) => `waiting ${i}`))
+    },
+  )
+
+  test('heavy jobs that nobody asked for have half of the places for these once others wait for the same', async () => {
+    queue = newQueue(8, 4)
+    const moved: string[] = []
+    const job = (cell: string, account: string) =>
+      add(cell, { account, need: 'background' }, { during: moves(5, () => moved.push(cell)) })
+    for (const cell of ['a1', 'a2', 'a3', 'a4']) job(cell, 'a')
+    for (const cell of ['b1', 'b2']) job(cell, 'b')
+    await turns()
+    expect(moved).toEqual(['a1', 'a2', 'a3', 'b1'])
+    await end('a1')
+    expect(moved.slice(4)).toEqual(['b2'])
+    await end('b1')
+    expect(moved.slice(5)).toEqual(['a4'])
+  })
+
   test('large restores in the background leave room for a large one that a request waits for', async () => {
     queue = newQueue(4)
     const moved: string[] = []
@@ -256,7 +294,7 @@ describe('the order', () => {
   test('a job that turns out to be larger than it said counts as that', async () => {
     queue = newQueue(4, 2)
     const moved: string[] = []
-    add('large', {}, { during: moves(100, () => moved.push('large')) })
+    add('large', { account: 'b' }, { during: moves(100, () => moved.push('large')) })
     add(
       'grows',
       {},

@@ -149,6 +149,24 @@ describe('A cell that is deleted with an unshipped commit', () => {
   )
 })
 
+test('A cell that is deleted while its restore waits for its turn stays deleted', async () => {
+  const gated = new GatedStore(place.folder())
+  const store = await place.create({ objectStore: gated, backups: { restoreConcurrency: 1 } })
+  const [cell, other] = [createLedger(store), createLedger(store)]
+  for (const { id } of [cell, other]) await store.backups.snapshot(id)
+  gated.gates = (call, key) => call === 'get' && key.includes(other.id)
+  const restoring = store.backups.restore(other.id)
+  await gated.arrival()
+  const refused = rejectedBy(store.backups.restore(cell.id))
+  await expect.poll(() => store.backups.load.restore).toEqual({ waiting: 1, running: 1 })
+  store.deleteCell(cell.id)
+  gated.open()
+  await restoring
+  expect(await refused).toMatchObject({ code: 'cell_not_found' })
+  expect(store.findCell(cell.id)?.deletedAt).not.toBeNull()
+  await store.close()
+})
+
 describe('A deletion through a service', () => {
   const serve = (store: CellStore) =>
     new InProcessService(store, { restoreWaitMs: 1_000, answerBytesMax: 1_000 })

@@ -3,6 +3,7 @@ import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { collectAll } from '../../support/s3/object-store-checks.ts'
+import { rejectedBy } from '../../support/thrown.ts'
 
 let place: ScratchPlace
 let store: CellStore
@@ -111,6 +112,28 @@ describe('What an account asks for and what ships', () => {
     await expect(restore).rejects.toMatchObject({ code: 'busy' })
     expect(notes(cell)).toEqual(['stays'])
     await soon(store.close())
+  })
+
+  test('does not bring back a cell that is deleted in its wait', async () => {
+    const [cell] = (await ledgers(1)) as [Cell]
+    await inARow(10, () => store.backups.restore(cell.id, { accountId }))
+    const restore = rejectedBy(store.backups.restore(cell.id, { accountId }))
+    store.deleteCell(cell.id)
+    expect(await soon(restore)).toMatchObject({ code: 'cell_not_found' })
+    expect(store.findCell(cell.id)?.deletedAt).not.toBeNull()
+    await soon(store.close())
+  })
+
+  test('ends its wait with the store', async () => {
+    const [cell] = (await ledgers(1)) as [Cell]
+    await inARow(10, () => store.backups.restore(cell.id, { accountId }))
+    const asked = [
+      store.backups.restore(cell.id, { accountId }),
+      store.createCell({ from: { cellId: cell.id }, accountId }),
+    ]
+    const refused = Promise.all(asked.map((each) => rejectedBy(each)))
+    await atOnce(store.close())
+    expect((await refused).map(({ code }) => code)).toEqual(['store_closed', 'store_closed'])
   })
 
   test('is never waited for by a deletion, which has a version; the first ten ship, too', async () => {

@@ -9,6 +9,7 @@ import type { LogPiece, UnshippedLog } from '../../../src/backup/changes/cell-lo
 import { type LogOrder, makeLogObject } from '../../../src/backup/shipping/log-object.ts'
 import { selectLogs } from '../../../src/backup/shipping/log-selection.ts'
 import { logKey, parseLogKey } from '../../../src/backup/versions/object-keys.ts'
+import { AccountRotation } from '../../../src/base/account-rotation.ts'
 import { hasTools } from '../../support/backup/tools.ts'
 import { WalCell } from '../../support/backup/wal-cell.ts'
 import { FakeClock, TEST_EPOCH_MS } from '../../support/fake-clock.ts'
@@ -231,14 +232,16 @@ describe('What an object has room for', () => {
 
   test('a piece with too many commits is cut at a commit, and the next object goes on there', () => {
     const logs = [log(5), log(10), log(1)]
-    const { logs: selected, isAll } = selectLogs(logs, 100, 8)
+    const select = (commitsMax: number, piecesMax = 100) =>
+      selectLogs(logs, new AccountRotation(), piecesMax, commitsMax)
+    const { logs: selected, isAll } = select(8)
     expect(isAll).toBe(false)
     expect(selected.map(({ pieces }) => pieces.map(({ to, commits }) => [to, commits.length]))).toEqual([
       [[10, 5]],
       [[6, 3]],
     ])
-    expect(selectLogs(logs, 100, 16)).toEqual({ logs, isAll: true })
-    expect(selectLogs(logs, 2, 100)).toEqual({ logs: logs.slice(0, 2), isAll: false })
+    expect(select(16)).toEqual({ logs, isAll: true })
+    expect(select(100, 2)).toEqual({ logs: logs.slice(0, 2), isAll: false })
   })
 })
 

@@ -297,6 +297,46 @@ describe('If the object store fails', () => {
   })
 })
 
+describe('When too much waits to be shipped', () => {
+  const KB = 1_000
+
+  /** What an account with three cells commits, and its neighbour with a larger one. */
+  async function committed(bytesMax: number) {
+    const failing = new FailingStore(objects)
+    const node = nodeOn(failing, { settings: { bytesMax } })
+    const own = [node.newCell(), node.newCell(), node.newCell()]
+    for (const cell of own) cell.accountId = 'filled it'
+    const neighbour = node.newCell()
+    neighbour.accountId = 'neighbour'
+    await node.start()
+    await node.pass(0)
+    failing.forGood = true
+    failing.failFromHere(1, isLog)
+    for (const cell of own) cell.commit(300 * KB)
+    neighbour.commit(500 * KB)
+    await node.pass(10_000)
+    return { failing, node, own: own.map(({ cellId }) => cellId), neighbour: neighbour.cellId }
+  }
+
+  test('the account with the most of it gives up histories, not the one with the largest cell', async () => {
+    const { failing, node, own } = await committed(1_000 * KB)
+    expect(node.cells.dropped).toHaveLength(2)
+    expect(own).toEqual(expect.arrayContaining(node.cells.dropped))
+    failing.failAt = 0
+    await node.stop()
+  })
+
+  test('accounts take turns with the versions that make up for it', async () => {
+    const { failing, node, own, neighbour } = await committed(100 * KB)
+    expect(node.cells.dropped).toHaveLength(4)
+    failing.failAt = 0
+    await node.pass(120_000)
+    expect(node.versionsMade.slice().sort()).toEqual([...own, neighbour].sort())
+    expect(node.versionsMade[1]).toBe(neighbour)
+    await node.stop()
+  })
+})
+
 test('Of the cells that lost their histories, one that is deleted is forgotten, and one that cannot be read is tried less and less often: they hold up no other', async () => {
   const failing = new FailingStore(objects)
   const node = nodeOn(failing, { settings: { bytesMax: 1_000 } })

@@ -17,6 +17,7 @@ interface Wal {
 /** A SQLite database whose WALs are kept until they are shipped, and the times of its commits. */
 export class WalCell {
   readonly cellId = randomUUID()
+  accountId: string | null = null
   history = randomUUID()
   readonly #database: Database.Database
   readonly #folder: string
@@ -78,7 +79,7 @@ export class WalCell {
       .filter(({ from, to }) => to > from)
     return pieces.length === 0
       ? undefined
-      : { cellId: this.cellId, accountId: null, history: this.history, pieces }
+      : { cellId: this.cellId, accountId: this.accountId, history: this.history, pieces }
   }
 
   /** Its WALs cannot be read, and it has more than it tells at once. @returns undoes it */

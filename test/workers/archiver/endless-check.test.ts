@@ -71,6 +71,23 @@ describe('SQLite computes generated columns to check them, and nobody has bounde
     expect(log.warnings).toEqual([{ file }])
   })
 
+  test('so is that of a table so wide that each of its rows takes long, however few bytes it has', async () => {
+    const wide = Array.from({ length: 65 }, (_, i) => `c${i} INT NOT NULL DEFAULT 1`).join(', ')
+    const { file, size } = databaseOf(`CREATE TABLE t (${wide}); INSERT INTO t DEFAULT VALUES`)
+    const check = { file, member: 'cell.db' }
+    for (const task of [
+      { kind: 'prove', ...check } as const,
+      { kind: 'examine', deep: true, ...check } as const,
+    ]) {
+      const checked = threads.check(task, size, whose).catch((error: { code: string }) => error.code)
+      expect(clock.nextTimerMs).toBeUndefined()
+      await until(() => clock.nextTimerMs !== undefined, 'it runs in a process of its own')
+      clock.advance(clock.nextTimerMs as number)
+      expect(await checked).toBe(task.kind === 'prove' ? undefined : 'statement_timeout')
+    }
+    expect(log.warnings).toEqual([{ file }])
+  })
+
   test('checks of one account that never end hold up no other account, and end with their callers', async () => {
     const abort = new AbortController()
     const prove = ({ file, size }: ReturnType<typeof databaseWith>, account: string, signal?: AbortSignal) =>
@@ -106,6 +123,28 @@ describe('SQLite computes generated columns to check them, and nobody has bounde
     clock.advance(24 * 3_600_000)
     await giveUp(prove('cell'))
     expect(log.warnings).toHaveLength(4)
+  })
+
+  test('nor for its drills, until a check of the cell has ended', async () => {
+    const proving = (
+      { file, size }: ReturnType<typeof databaseWith>,
+      of: { base?: string; drillOf?: string },
+    ) => threads.check({ kind: 'prove', file, member: 'cell.db' }, size, { ...whose, ...of })
+    const endless = databaseWith(ENDLESS)
+    const first = proving(endless, { drillOf: 'cell' })
+    await until(() => clock.nextTimerMs !== undefined, 'it runs')
+    clock.advance(clock.nextTimerMs as number)
+    expect(await first).toBeUndefined()
+    clock.advance(7 * 24 * 3_600_000)
+    expect(await proving(endless, { drillOf: 'cell' })).toBeUndefined()
+    expect([log.warnings, log.infos]).toEqual([[{ file: endless.file }], [{ cellId: 'cell' }]])
+    // The cell's owner has mended its schema.
+    expect(await proving(databaseWith(QUICK), { base: 'cell' })).toBeUndefined()
+    const again = proving(endless, { drillOf: 'cell' })
+    await until(() => clock.nextTimerMs !== undefined, 'it runs again')
+    clock.advance(clock.nextTimerMs as number)
+    await again
+    expect(log.warnings).toHaveLength(2)
   })
 
   test('a proof that takes all memory is given up, too', async () => {

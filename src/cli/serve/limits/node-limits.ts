@@ -324,6 +324,6 @@ export const backups: Rows<
     unit: 'bytes',
     default: DEFAULT_LOG_BYTES,
     about: 'bytes of commits that wait while the object store does not answer, or is slow',
-    over: 'the largest cells get new versions once it answers, and no moment in between can be restored',
+    over: 'of the account with the most of them, the largest cells get new versions once it answers, and no moment in between can be restored',
   },
 }

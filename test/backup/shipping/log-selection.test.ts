@@ -1,0 +1,33 @@
+import { describe, expect, test } from 'vitest'
+import type { LogPiece, UnshippedLog } from '../../../src/backup/changes/cell-log.ts'
+import { selectLogs } from '../../../src/backup/shipping/log-selection.ts'
+import { AccountRotation } from '../../../src/base/account-rotation.ts'
+
+function log(accountId: string | null, cellId: string, pieces = 1): UnshippedLog {
+  const piece = { salts: '', pageSize: 4_096, from: 0, to: 1, path: cellId, commits: [[1, 1]] }
+  const numbered = Array.from({ length: pieces }, (_, i) => ({ ...piece, sequence: i + 1 }) as LogPiece)
+  return { accountId, cellId, history: cellId, pieces: numbered }
+}
+
+const cellsOf = (logs: readonly UnshippedLog[]) => logs.map(({ cellId }) => cellId)
+
+describe('What an object has no room for', () => {
+  test('is of the accounts with the most cells, whichever worker told of theirs first', () => {
+    const told = [log('a', 'a1'), log('a', 'a2'), log('a', 'a3'), log('b', 'b1'), log(null, 'owner’s')]
+    const { logs, isAll } = selectLogs(told, new AccountRotation(), 4)
+    expect([cellsOf(logs), isAll]).toEqual([['a1', 'b1', 'owner’s', 'a2'], false])
+  })
+
+  test('is not always of the same account: those that had no room come first in the next object', () => {
+    const turns = new AccountRotation()
+    // An account commits as much as an object has room for while that is stored.
+    const told = [log('a', 'a1', 3), log('b', 'b1'), log('c', 'c1')]
+    const selected = Array.from({ length: 4 }, () => selectLogs(told, turns, 3).logs)
+    expect(selected.map(cellsOf)).toEqual([
+      ['a1'],
+      ['b1', 'c1', 'a1'],
+      ['b1', 'c1', 'a1'],
+      ['b1', 'c1', 'a1'],
+    ])
+  })
+})
