@@ -32,8 +32,8 @@ export class AccountPace {
 
   /** @throws `rate_limited` if too many of the account wait; the signal's reason; what {@link stop} was called with */
   async turn(account: string, caller: AbortSignal | undefined): Promise<void> {
-    const signal = AbortSignal.any(caller === undefined ? [this.#stop.signal] : [caller, this.#stop.signal])
-    signal.throwIfAborted()
+    this.#stop.signal.throwIfAborted()
+    caller?.throwIfAborted()
     if (!this.#waiting.has(account) && this.#buckets.waitMs(account) === 0) {
       this.#buckets.take(account)
       return
@@ -43,6 +43,7 @@ export class AccountPace {
     const waiting = this.#waiting.get(account) ?? { turns: new Set(), timer: this.#timerOf(account) }
     this.#waiting.set(account, waiting)
     waiting.turns.add(turn)
+    const signal = AbortSignal.any(caller === undefined ? [this.#stop.signal] : [caller, this.#stop.signal])
     await unlessAborted(turn.promise, signal).finally(() => {
       if (waiting.turns.delete(turn)) this.#endIfIdle(account, waiting)
     })

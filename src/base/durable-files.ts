@@ -20,7 +20,11 @@ export function exists(file: string): boolean {
 
 /** Makes a directory's entries durable: a new, renamed or removed file survives a power loss only after this. */
 export function fsyncDirectory(directory: string): void {
-  const fd = fs.openSync(directory, 'r')
+  fsyncPath(directory, 'r')
+}
+
+function fsyncPath(path: string, flags: 'r' | 'r+'): void {
+  const fd = fs.openSync(path, flags)
   try {
     fs.fsyncSync(fd)
   } finally {
@@ -112,12 +116,7 @@ export function replaceFile(file: string, bytes: string): void {
 
 /** Has a power loss not lose what {@link replaceFile} wrote. */
 export function fsyncReplaced(file: string): void {
-  const fd = fs.openSync(file, 'r+')
-  try {
-    fs.fsyncSync(fd)
-  } finally {
-    fs.closeSync(fd)
-  }
+  fsyncPath(file, 'r+')
   fsyncDirectory(path.dirname(file))
 }
 

@@ -64,6 +64,14 @@ function damage(directory: StoreDirectory, find: (file: Buffer) => number): void
   }
 }
 
+/** What a power loss leaves after two turns of writes if damage in the log hides whom it concerns. */
+async function lossThatHidesWhom(directory: string, ...cells: Cell[]): Promise<StoreDirectory> {
+  for (let turn = 0; turn < 2; turn++) await write(...cells)
+  const lost = powerLoss(directory)
+  damage(lost, () => 512 + 20)
+  return lost
+}
+
 /** Where the bytes of a cell's last record but one stand in a log. */
 function inRecordOf({ id }: Cell, file: Buffer): number {
   const own = readLog(file).records.filter(({ cellId }) => cellId === id)
@@ -180,10 +188,7 @@ describe('the commit log of a store (invariant 1)', () => {
   test('with damage that hides whom it concerns closes each cell with changes in its WAL', async () => {
     const { directory, store, a, b } = await openStore()
     const closed = store.createCell()
-    await write(a, b)
-    await write(a, b)
-    const lost = powerLoss(directory)
-    damage(lost, () => 512 + 20)
+    const lost = await lossThatHidesWhom(directory, a, b)
     const opened = await lost.open()
     for (const cell of [a, b]) {
       expect(codeOf(() => nOf(opened, cell))).toBe('cell_quarantined')
@@ -194,10 +199,7 @@ describe('the commit log of a store (invariant 1)', () => {
 
   test('with such damage closes an unreadable one of them too, whose commits no later start can bring back', async () => {
     const { directory, a, b } = await openStore()
-    await write(a, b)
-    await write(a, b)
-    const lost = powerLoss(directory)
-    damage(lost, () => 512 + 20)
+    const lost = await lossThatHidesWhom(directory, a, b)
     const back = outOfReach(lost.paths.cell(a.id).directory)
     for (let start = 0; start < 2; start++) {
       const store = await lost.open()
@@ -214,10 +216,7 @@ describe('the commit log of a store (invariant 1)', () => {
   test('with such damage closes an unreadable cell without a WAL only until it can be read', async () => {
     const { directory, store, a, b } = await openStore()
     const closed = store.createCell()
-    await write(a, b)
-    await write(a, b)
-    const lost = powerLoss(directory)
-    damage(lost, () => 512 + 20)
+    const lost = await lossThatHidesWhom(directory, a, b)
     const back = outOfReach(lost.paths.cell(closed.id).directory)
     const opened = await lost.open()
     expect(opened.openCell(closed.id).quarantine?.reason).toBe('io_error')
@@ -229,10 +228,7 @@ describe('the commit log of a store (invariant 1)', () => {
 
   test('with such damage closes them next to folders that are not of cells: a file system has a lost+found', async () => {
     const { directory, a, b } = await openStore()
-    await write(a, b)
-    await write(a, b)
-    const lost = powerLoss(directory)
-    damage(lost, () => 512 + 20)
+    const lost = await lossThatHidesWhom(directory, a, b)
     const folder = path.join(lost.paths.cells, 'lost+found')
     fs.mkdirSync(folder)
     outOfReach(folder)
