@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import type { AccountRecord } from '../auth/accounts.ts'
 import type { QuotaOverrides } from '../catalog/account-quotas.ts'
 import { CellError } from '../errors.ts'

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import type { KeyScope } from '../auth/key-scope.ts'
 import { isCellId } from '../base/store-paths.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import type { CellSource } from '../backup/versions/cell-source.ts'
 import { parseFields, text } from '../service/json/fields.ts'
 import { checkedByHand, noted } from '../service/json/schema-notes.ts'

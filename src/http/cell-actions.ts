@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import type { CellRecord } from '../catalog/cell-registry.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
 import { CellError, isCellError } from '../errors.ts'

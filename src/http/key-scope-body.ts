@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import type { KeyScopeOptions } from '../auth/key-scope.ts'
 import { CellError } from '../errors.ts'
 import { decodeTime, time } from '../service/json/time.ts'

@@ -1,4 +1,4 @@
-import type { z } from 'zod'
+import type * as z from 'zod'
 import { CellError } from '../errors.ts'
 import { encodeEntry, encodeExpire, encodeFound, encodeIncr, encodePut } from '../service/json/documents.ts'
 import {

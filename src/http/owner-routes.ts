@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { scopeOf } from '../auth/key-scope.ts'
 import type { CellRecord } from '../catalog/cell-registry.ts'
 import { CellError } from '../errors.ts'

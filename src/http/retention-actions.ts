@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { objectStoreNotConfigured } from '../backup/backup-manager.ts'
 import type { PruneResult } from '../backup/versions/prune-result.ts'
 import type { Retention } from '../backup/versions/retention.ts'

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import type { VerifyResult } from '../backup/verify/verify-types.ts'
 import type { BackupOptions } from '../backup/versions/backup-types.ts'
 import { flag, text } from '../service/json/fields.ts'

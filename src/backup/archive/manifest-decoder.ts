@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { DURABILITIES } from '../../engine/cell-settings.ts'
 import { corrupt } from './backup-errors.ts'
 import {

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { corrupt } from '../archive/backup-errors.ts'
 import { MANIFEST_MEMBER, NEWER_FORMAT } from '../archive/manifest.ts'
 import { parseJson } from '../archive/manifest-decoder.ts'

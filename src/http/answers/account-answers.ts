@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { nextCursor, time, uuid } from '../../service/json/answer-fields.ts'
 import { noted } from '../../service/json/schema-notes.ts'
 

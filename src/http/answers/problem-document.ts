@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { noted } from '../../service/json/schema-notes.ts'
 
 /** What answers a refused or failed request: an RFC 9457 document. The document of an error has its type. */

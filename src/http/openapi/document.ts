@@ -1,4 +1,4 @@
-import type { z } from 'zod'
+import type * as z from 'zod'
 import packageJson from '../../../package.json' with { type: 'json' }
 import { uuid } from '../../service/json/answer-fields.ts'
 import { problemAnswer } from '../answers/problem-document.ts'

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { NOTES, shapeOf } from '../../service/json/schema-notes.ts'
 
 export type JsonSchema = z.core.JSONSchema.BaseSchema

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { noted } from './schema-notes.ts'
 
 /** The types of fields in answers, for the OpenAPI document; encoders have their types. */

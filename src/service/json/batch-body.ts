@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import type { ResultLimits } from '../../base/limits.ts'
 import { CellError } from '../../errors.ts'
 import type { BatchableOperation } from '../operations.ts'

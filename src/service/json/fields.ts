@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { unknownName } from '../../base/known-names.ts'
 import type { Limits } from '../../base/limits.ts'
 import { CellError } from '../../errors.ts'

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { count, nextCursor, time, ttlLeft, wideInteger } from './answer-fields.ts'
 import { noted } from './schema-notes.ts'
 

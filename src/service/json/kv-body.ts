@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import type { Limits } from '../../base/limits.ts'
 import type { BatchableOperation } from '../operations.ts'
 import { flag, list, parseList, text, ttlSeconds, versionOrNull } from './fields.ts'

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { CellError } from '../../errors.ts'
 import type { AnsweredAsJson, BodyBounds, CellOperation, UnreadKind, UnreadOperation } from '../operations.ts'
 import { decodeOperation, operationShape } from './batch-body.ts'

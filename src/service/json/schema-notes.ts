@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 
 /** What the OpenAPI document says of a schema beyond its type. A schema with an id is a component of the document. */
 export interface SchemaNotes {

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { count, duration, wideInteger } from './answer-fields.ts'
 import { deleteAnswer, expireAnswer, foundAnswer, incrAnswer, putAnswer } from './kv-answers.ts'
 import { noted } from './schema-notes.ts'

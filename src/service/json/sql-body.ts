@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import type { Limits } from '../../base/limits.ts'
 import { checkSqlLength } from '../../engine/statements/prepared-statements.ts'
 import type { SqlParam, SqlParams } from '../../engine/statements/sql-values.ts'

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { noted } from '../../../service/json/schema-notes.ts'
 import type { Operations } from '../operation.ts'
 

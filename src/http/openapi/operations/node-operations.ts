@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { healthAnswer, readyAnswer } from '../../answers/health-answers.ts'
 import type { Operations } from '../operation.ts'
 
