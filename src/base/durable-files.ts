@@ -50,6 +50,26 @@ export function makeDirectory(directory: string): string | undefined {
   return made ?? directory
 }
 
+/** Directories that {@link makeDirectoryAside} is making. */
+const making = new Map<string, Promise<void>>()
+
+/** {@link makeDirectory} with its fsyncs in the thread pool. A directory that another call is making counts once it is durable. */
+export async function makeDirectoryAside(directory: string): Promise<void> {
+  const underWay = making.get(directory)
+  if (underWay !== undefined) return underWay
+  if (exists(directory)) return
+  const made = makeDurably(directory).finally(() => making.delete(directory))
+  making.set(directory, made)
+  return made
+}
+
+async function makeDurably(directory: string): Promise<void> {
+  const parent = path.dirname(directory)
+  await makeDirectoryAside(parent)
+  fs.mkdirSync(directory, { mode: DIRECTORY_MODE, recursive: true })
+  await fsyncDirectoryAside(parent)
+}
+
 /**
  * Writes a new file and makes its bytes durable; its name is durable after {@link fsyncDirectory} of its folder. If the
  * write fails, the file is removed.

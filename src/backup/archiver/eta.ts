@@ -4,6 +4,8 @@ import type { BackupProgressEvent } from '../versions/backup-types.ts'
 /** The rate of this time counts: it follows a line that becomes slower, and does not jump with each chunk. */
 const WINDOW_MS = 10_000
 const SAMPLE_EVERY_MS = 500
+/** Nobody sees more than this, and each event is a message between two processes. */
+const TOLD_EVERY_MS = 100
 
 interface Sample {
   atMs: number
@@ -36,12 +38,20 @@ export class Eta {
   }
 }
 
-/** Tells with each event how long the rest of its phase will take. */
+/** Tells of the first and the last event of a phase and of some in between, each with how long the rest of the phase will take. */
 export function withEta(
   onProgress: ((event: BackupProgressEvent) => void) | undefined,
   clock: Clock,
 ): ((event: BackupProgressEvent) => void) | undefined {
   if (onProgress === undefined) return undefined
   const eta = new Eta(clock)
-  return (event) => onProgress({ ...event, etaMs: eta.after(event) })
+  let told: { phase: string; atMs: number } | undefined
+  return (event) => {
+    const { phase, bytes, total } = event
+    const etaMs = eta.after(event)
+    const atMs = clock.monotonic()
+    if (told?.phase === phase && bytes < total && atMs - told.atMs < TOLD_EVERY_MS) return
+    told = { phase, atMs }
+    onProgress({ ...event, etaMs })
+  }
 }

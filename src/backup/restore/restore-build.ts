@@ -1,4 +1,4 @@
-import { makeDirectory } from '../../base/durable-files.ts'
+import { makeDirectoryAside } from '../../base/durable-files.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
 import { isCellError } from '../../errors.ts'
 import { inObject } from '../archive/backup-errors.ts'
@@ -39,7 +39,7 @@ export async function buildDatabase(
   threads: RestoreThreads,
   progress: RestoreProgress = {},
 ): Promise<number> {
-  makeDirectory(paths.directory)
+  await makeDirectoryAside(paths.directory)
   removeUnfinished(paths)
   const versions = [...target.chain, target.version]
   const { signal, drillOf } = progress

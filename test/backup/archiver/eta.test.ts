@@ -17,9 +17,9 @@ function etas() {
 test('nothing is known of the rest before half a second, or without a byte', () => {
   const { clock, download } = etas()
   expect(download(0)).toBeUndefined()
-  clock.advance(499)
+  clock.advance(399)
   expect(download(400)).toBeUndefined()
-  clock.advance(1)
+  clock.advance(101)
   expect(download(500)).toBe(9_500)
   const idle = etas()
   idle.download(100)
@@ -50,4 +50,18 @@ test('a new phase begins from nothing', () => {
   expect(download(5_000)).toBe(1_000)
   tell({ phase: 'upload', bytes: 100, total: 200 })
   expect(seen.at(-1)).toBeUndefined()
+})
+
+test('of many events in a short time, the first and the last of a phase are told, and one each tenth of a second', () => {
+  const clock = new FakeClock()
+  const told: string[] = []
+  const tell = withEta(({ phase, bytes }) => told.push(`${phase} ${bytes}`), clock)
+  for (const phase of ['download', 'upload'] as const)
+    for (let bytes = 0; bytes <= 100; bytes++) {
+      tell?.({ phase, bytes, total: 100 })
+      clock.advance(2)
+    }
+  expect(told).toEqual(
+    ['download', 'upload'].flatMap((phase) => [0, 50, 100].map((bytes) => `${phase} ${bytes}`)),
+  )
 })
