@@ -4,32 +4,16 @@ import type { Clock } from '../base/clock.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import type { Application } from './application.ts'
 import { applicationLoader } from './application-loader.ts'
-import { BodyBuffer } from './body-buffer.ts'
 import { ConnectionOrder } from './connection-order.ts'
 import { drainRest } from './drain-body.ts'
 import { FileBody } from './file-body.ts'
 import type { HandlerOptions } from './handler-options.ts'
-import {
-  type BodyStream,
-  bodyBytes,
-  type HttpRequest,
-  type HttpResponse,
-  NOT_MODIFIED,
-  RequestAborted,
-  type RequestBody,
-} from './http-message.ts'
+import { type BodyStream, bodyBytes, type HttpResponse, NOT_MODIFIED } from './http-message.ts'
 import type { UnsentCharge } from './memory-budgets.ts'
+import { lengthOf, NodeRequest } from './node-request.ts'
 import { Processing } from './processing.ts'
-import { ReadPace } from './read-pace.ts'
-import { bodyTooLarge } from './request-body.ts'
-import { checkBasePath, splitTarget } from './request-target.ts'
+import { checkBasePath } from './request-target.ts'
 import { sendStream } from './send-stream.ts'
-
-/** What frameworks add to Node's own request: the body that they parsed, the prefix that they removed from the path. */
-interface FrameworkRequest extends IncomingMessage {
-  body?: unknown
-  baseUrl?: string
-}
 
 /**
  * The HTTP interface as a listener of `node:http`: for `http.createServer`, and as Express middleware. It makes no Fetch
@@ -82,24 +66,40 @@ export function listenerOf(
 }
 
 function serve(application: Application, request: NodeRequest, clock: Clock): void {
+  const failed = (error: unknown) => {
+    application.reportBug(error, { method: request.method })
+    request.outgoing.destroy()
+  }
+  const send = (response: HttpResponse) => {
+    try {
+      sendResponse(application, request, response, clock)?.catch(failed)
+    } catch (error) {
+      failed(error)
+    }
+  }
+  // One promise for both: each further one is a cost of every request.
+  void application.handle(request).then(send, failed)
+}
+
+function sendResponse(
+  application: Application,
+  request: NodeRequest,
+  response: HttpResponse,
+  clock: Clock,
+): void | Promise<void> {
   const { incoming, outgoing } = request
-  application
-    .handle(request)
-    .then((response) => {
-      if (application.shuttingDown) response.headers['Connection'] = 'close'
-      if (response.stream !== undefined) return stream(application, request, response, response.stream)
-      const charge = application.reserve(request, response)
-      // The work is done, and perhaps committed: an error would say that it was not.
-      if (charge === undefined) return void outgoing.destroy()
-      if (response.body instanceof FileBody) return sendFile(request, response, response.body)
-      const sent = answer(incoming, outgoing, response, clock)
-      releaseOnceTaken(charge, outgoing)
-      return sent
-    })
-    .catch((error) => {
-      application.reportBug(error, { method: request.method })
-      outgoing.destroy()
-    })
+  if (application.shuttingDown) response.headers['Connection'] = 'close'
+  if (response.stream !== undefined) return stream(application, request, response, response.stream)
+  const charge = application.reserve(request, response)
+  if (charge === undefined) {
+    // The work is done, and perhaps committed: an error would say that it was not.
+    outgoing.destroy()
+    return undefined
+  }
+  if (response.body instanceof FileBody) return sendFile(request, response, response.body)
+  const sent = answer(incoming, outgoing, response, clock)
+  releaseOnceTaken(charge, outgoing)
+  return sent
 }
 
 function stream(
@@ -133,135 +133,6 @@ function releaseOnceTaken(charge: UnsentCharge, outgoing: ServerResponse): void 
   if (charge.bytes === 0) return
   charge.keep(outgoing.closed ? 0 : outgoing.writableLength)
   if (charge.bytes > 0) outgoing.once('close', () => charge.keep(0))
-}
-
-class NodeRequest implements HttpRequest {
-  readonly method: string
-  readonly path: string
-  readonly query: string
-  readonly mount: string
-  readonly contentLength: number | undefined
-  readonly incoming: FrameworkRequest
-  readonly outgoing: ServerResponse
-  readonly onProgress: HttpRequest['onProgress']
-  accountId: string | undefined
-  #signal: AbortSignal | undefined
-
-  constructor(
-    incoming: FrameworkRequest,
-    outgoing: ServerResponse,
-    basePath: string,
-    onProgress?: HttpRequest['onProgress'],
-  ) {
-    const { path, query } = splitTarget(incoming.url ?? '', basePath)
-    this.incoming = incoming
-    this.outgoing = outgoing
-    this.method = incoming.method ?? ''
-    this.path = path
-    this.query = query
-    this.mount = (incoming.baseUrl ?? '') + basePath
-    this.contentLength = lengthOf(incoming)
-    this.onProgress = onProgress
-  }
-
-  get signal(): AbortSignal {
-    this.#signal ??= abortedOnClose(this.outgoing)
-    return this.#signal
-  }
-
-  header(name: string): string | undefined {
-    const value = this.incoming.headers[name]
-    return typeof value === 'object' ? value.join(', ') : value
-  }
-
-  async readBody(bytesMax: number, onBytes?: (bytes: number) => void): Promise<RequestBody> {
-    const request = this.incoming
-    const { body } = request
-    if (!request.readableEnded && !request.readableDidRead) {
-      return { kind: 'bytes', bytes: await readAll(request, bytesMax, onBytes) }
-    }
-    // A middleware before us has read the stream, and left what it parsed.
-    const bytes = typeof body === 'string' ? Buffer.from(body) : body
-    if (bytes instanceof Uint8Array) {
-      if (bytes.length > bytesMax) throw bodyTooLarge(bytesMax)
-      return { kind: 'bytes', bytes }
-    }
-    if (body !== undefined) return { kind: 'parsed', value: body }
-    throw new Error('The request’s body was read before the listener got it, and is not in request.body.')
-  }
-
-  stream(): AsyncIterable<Uint8Array> {
-    const request = this.incoming
-    if (!request.readableEnded && !request.readableDidRead) return chunksOf(request)
-    throw new Error('The request’s body was read before the listener got it. Pass databases on unread.')
-  }
-}
-
-/** Leaves the connection open when its reader stops: it still needs the answer. */
-async function* chunksOf(request: IncomingMessage): AsyncGenerator<Uint8Array> {
-  try {
-    yield* request.iterator({ destroyOnReturn: false })
-  } catch (cause) {
-    throw new RequestAborted('The body ended early.', { cause })
-  }
-}
-
-/** Work for an answer is given up when the connection closes. */
-function abortedOnClose(response: ServerResponse): AbortSignal {
-  const controller = new AbortController()
-  const onClose = () => {
-    if (!response.writableEnded) controller.abort(new RequestAborted())
-  }
-  if (response.destroyed) onClose()
-  else response.once('close', onClose)
-  return controller.signal
-}
-
-/** 0 if the headers announce no body. HTTP/2 need not announce one: there, only reading tells. */
-function lengthOf({ headers, httpVersionMajor }: IncomingMessage): number | undefined {
-  const length = headers['content-length']
-  if (length !== undefined) return Number(length)
-  return headers['transfer-encoding'] === undefined && httpVersionMajor < 2 ? 0 : undefined
-}
-
-function readAll(
-  request: IncomingMessage,
-  bytesMax: number,
-  onBytes?: (bytes: number) => void,
-): Promise<Uint8Array> {
-  return new Promise((resolve, reject) => {
-    // Its event came before we listened.
-    if (request.destroyed) reject(new RequestAborted())
-    const body = new BodyBuffer(lengthOf(request))
-    let isOver = false
-    const pace = new ReadPace(request, () => !isOver)
-    const release = () => {
-      isOver = true
-      request.off('data', onData).off('end', onEnd).off('error', onGone).off('close', onGone)
-    }
-    const onData = (chunk: Buffer) => {
-      const size = body.length + chunk.length
-      try {
-        if (size > bytesMax) throw bodyTooLarge(bytesMax)
-        onBytes?.(size)
-        body.add(chunk)
-        pace.took(chunk.length)
-      } catch (error) {
-        request.pause()
-        release()
-        reject(error)
-      }
-    }
-    const onEnd = () => {
-      release()
-      resolve(body.bytes)
-    }
-    const onGone = () => {
-      release()
-      reject(new RequestAborted())
-    }
-    request.on('data', onData).on('end', onEnd).on('error', onGone).on('close', onGone)
-  })
 }
 
 /** Sends an answer, whether or not the request has been read. */

@@ -11,7 +11,7 @@ export class BatchCapacity {
   readonly #perCell: number
   readonly #perAccount: number
   readonly #timeFor: (accountId: string) => number
-  readonly #ofAccounts = new Map<string, number>()
+  readonly #shares = new Map<string, AccountShare>()
   #operations = 0
   #bytes = 0
   #isSealed = false
@@ -31,17 +31,31 @@ export class BatchCapacity {
     return this.#isSealed || this.#operations === BATCH_MAX || this.#bytes >= BATCH_BYTES
   }
 
-  /** @param ofCell operations on the same cell that the batch already has */
-  admit({ accountId, bytes, crashes }: QueuedOperation, ofCell: number): boolean {
-    if (this.isFull || ofCell === this.#perCell) return false
-    const ofAccount = this.#ofAccounts.get(accountId) ?? 0
-    if (ofAccount === this.#perAccount || ofAccount >= this.#timeFor(accountId)) return false
+  /** What the account may still have, and has. */
+  shareOf(accountId: string): AccountShare {
+    let share = this.#shares.get(accountId)
+    if (share === undefined) {
+      share = { max: Math.min(this.#perAccount, this.#timeFor(accountId)), taken: 0 }
+      this.#shares.set(accountId, share)
+    }
+    return share
+  }
+
+  /** @param share of the operation's account @param ofCell operations on the same cell that the batch already has */
+  admit({ bytes, crashes }: QueuedOperation, share: AccountShare, ofCell: number): boolean {
+    if (this.isFull || ofCell === this.#perCell || share.taken >= share.max) return false
     // This operation may have crashed a worker. It runs alone, so that a second crash shows the cause.
     if (crashes > 0 && this.#operations > 0) return false
     this.#isSealed = crashes > 0
-    this.#ofAccounts.set(accountId, ofAccount + 1)
+    share.taken++
     this.#operations++
     this.#bytes += bytes
     return true
   }
+}
+
+/** Operations of one account in a batch. */
+export interface AccountShare {
+  readonly max: number
+  taken: number
 }

@@ -123,11 +123,12 @@ export class OperationQueue {
       if (this.#held.has(cellId)) continue
       const waiting = this.#cells.get(cellId) as QueuedOperation[]
       const taken: QueuedOperation[] = []
+      const share = capacity.shareOf((waiting[0] as QueuedOperation).accountId)
       let at = 0
       for (; at < waiting.length; at++) {
         const operation = waiting[at] as QueuedOperation
         if (refuseIfLate(operation, now) || isForbidden(operation)) continue
-        if (!capacity.admit(operation, taken.length)) break
+        if (!capacity.admit(operation, share, taken.length)) break
         taken.push(operation)
       }
       if (at > 0) this.#take(waiting, at)

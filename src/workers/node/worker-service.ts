@@ -150,28 +150,12 @@ export class WorkerService implements CellService {
     options: ExecuteOptions = {},
   ): Promise<ResultOf<O>> {
     this.#core.observed.activity.count(cellId)
-    return tracedOperation(cellId, operation, options, () => this.#execute(cellId, operation, options))
+    return tracedOperation(cellId, operation, options, () => this.#run(cellId, operation, options))
   }
 
   /** What the store has done since it was opened, and what it has now. */
   metrics(): StoreMetrics {
     return storeMetrics(this.#core, this.#workers.metrics, this.#archiving?.backups)
-  }
-
-  async #execute<O extends CellOperation>(
-    cellId: string,
-    operation: O,
-    options: ExecuteOptions,
-  ): Promise<ResultOf<O>> {
-    this.#assertRunning()
-    this.#backoff.check(cellId)
-    try {
-      return await this.#run(cellId, operation, options)
-    } catch (error) {
-      if (!isCellError(error, 'cell_restoring')) throw error
-    }
-    await this.#untilLocal(cellId)
-    return await this.#run(cellId, operation, options)
   }
 
   async watch(cellId: string, options: WatchOptions = {}, permit?: OperationPermit): Promise<ChangeStream> {
@@ -331,15 +315,23 @@ export class WorkerService implements CellService {
     await waitForRestore(this.#archiving.backups.ensureLocal(cellId), clock, this.#options.waitMs)
   }
 
+  /**
+   * Not async: each further promise is a cost of every operation.
+   *
+   * @param waits a cell whose data is lost is restored first
+   */
   #run<O extends CellOperation>(
     cellId: string,
     operation: O,
-    { signal, deadlineMs, permit, requestId }: ExecuteOptions,
+    options: ExecuteOptions,
+    waits = true,
   ): Promise<ResultOf<O>> {
-    this.#assertRunning()
-    signal?.throwIfAborted()
+    const { signal, deadlineMs, permit, requestId } = options
     const { statementMs, waitMs } = this.#options
     return new Promise((resolve, reject) => {
+      this.#assertRunning()
+      if (waits) this.#backoff.check(cellId)
+      signal?.throwIfAborted()
       const queued: QueuedOperation = {
         cellId,
         accountId: this.#core.findCell(cellId)?.accountId ?? cellId,
@@ -355,7 +347,12 @@ export class WorkerService implements CellService {
         settle: (outcome, hasCommitted = false) => {
           queued.isSettled = true
           signal?.removeEventListener('abort', abandon)
-          if (!outcome.ok) reject(outcome.error)
+          if (!outcome.ok)
+            if (waits && isCellError(outcome.error, 'cell_restoring'))
+              this.#untilLocal(cellId)
+                .then(() => this.#run(cellId, operation, options, false))
+                .then(resolve, reject)
+            else reject(outcome.error)
           else if (hasCommitted && this.#core.isRemote(cellId))
             this.#replicated(cellId).then(() => resolve(outcome.value as ResultOf<O>), reject)
           else resolve(outcome.value as ResultOf<O>)

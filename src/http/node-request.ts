@@ -1,0 +1,142 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { BodyBuffer } from './body-buffer.ts'
+import { type HttpRequest, RequestAborted, type RequestBody } from './http-message.ts'
+import { ReadPace } from './read-pace.ts'
+import { bodyTooLarge } from './request-body.ts'
+import { splitTarget } from './request-target.ts'
+
+/** What frameworks add to Node's own request: the body that they parsed, the prefix that they removed from the path. */
+interface FrameworkRequest extends IncomingMessage {
+  body?: unknown
+  baseUrl?: string
+}
+
+/** A request of `node:http`. */
+export class NodeRequest implements HttpRequest {
+  readonly method: string
+  readonly path: string
+  readonly query: string
+  readonly mount: string
+  readonly contentLength: number | undefined
+  readonly incoming: FrameworkRequest
+  readonly outgoing: ServerResponse
+  readonly onProgress: HttpRequest['onProgress']
+  accountId: string | undefined
+  #signal: AbortSignal | undefined
+
+  constructor(
+    incoming: FrameworkRequest,
+    outgoing: ServerResponse,
+    basePath: string,
+    onProgress?: HttpRequest['onProgress'],
+  ) {
+    const { path, query } = splitTarget(incoming.url ?? '', basePath)
+    this.incoming = incoming
+    this.outgoing = outgoing
+    this.method = incoming.method ?? ''
+    this.path = path
+    this.query = query
+    this.mount = (incoming.baseUrl ?? '') + basePath
+    this.contentLength = lengthOf(incoming)
+    this.onProgress = onProgress
+  }
+
+  get signal(): AbortSignal {
+    this.#signal ??= abortedOnClose(this.outgoing)
+    return this.#signal
+  }
+
+  header(name: string): string | undefined {
+    const value = this.incoming.headers[name]
+    return typeof value === 'object' ? value.join(', ') : value
+  }
+
+  async readBody(bytesMax: number, onBytes?: (bytes: number) => void): Promise<RequestBody> {
+    const request = this.incoming
+    const { body } = request
+    if (!request.readableEnded && !request.readableDidRead) {
+      return { kind: 'bytes', bytes: await readAll(request, bytesMax, onBytes) }
+    }
+    // A middleware before us has read the stream, and left what it parsed.
+    const bytes = typeof body === 'string' ? Buffer.from(body) : body
+    if (bytes instanceof Uint8Array) {
+      if (bytes.length > bytesMax) throw bodyTooLarge(bytesMax)
+      return { kind: 'bytes', bytes }
+    }
+    if (body !== undefined) return { kind: 'parsed', value: body }
+    throw new Error('The request’s body was read before the listener got it, and is not in request.body.')
+  }
+
+  stream(): AsyncIterable<Uint8Array> {
+    const request = this.incoming
+    if (!request.readableEnded && !request.readableDidRead) return chunksOf(request)
+    throw new Error('The request’s body was read before the listener got it. Pass databases on unread.')
+  }
+}
+
+/** Leaves the connection open when its reader stops: it still needs the answer. */
+async function* chunksOf(request: IncomingMessage): AsyncGenerator<Uint8Array> {
+  try {
+    yield* request.iterator({ destroyOnReturn: false })
+  } catch (cause) {
+    throw new RequestAborted('The body ended early.', { cause })
+  }
+}
+
+/** Work for an answer is given up when the connection closes. */
+function abortedOnClose(response: ServerResponse): AbortSignal {
+  const controller = new AbortController()
+  const onClose = () => {
+    if (!response.writableEnded) controller.abort(new RequestAborted())
+  }
+  if (response.destroyed) onClose()
+  else response.once('close', onClose)
+  return controller.signal
+}
+
+/** 0 if the headers announce no body. HTTP/2 need not announce one: there, only reading tells. */
+export function lengthOf({ headers, httpVersionMajor }: IncomingMessage): number | undefined {
+  const length = headers['content-length']
+  if (length !== undefined) return Number(length)
+  return headers['transfer-encoding'] === undefined && httpVersionMajor < 2 ? 0 : undefined
+}
+
+function readAll(
+  request: IncomingMessage,
+  bytesMax: number,
+  onBytes?: (bytes: number) => void,
+): Promise<Uint8Array> {
+  return new Promise((resolve, reject) => {
+    // Its event came before we listened.
+    if (request.destroyed) reject(new RequestAborted())
+    const body = new BodyBuffer(lengthOf(request))
+    let isOver = false
+    const pace = new ReadPace(request, () => !isOver)
+    const release = () => {
+      isOver = true
+      request.off('data', onData).off('end', onEnd).off('error', onGone).off('close', onGone)
+    }
+    const onData = (chunk: Buffer) => {
+      const size = body.length + chunk.length
+      try {
+        if (size > bytesMax) throw bodyTooLarge(bytesMax)
+        onBytes?.(size)
+        body.add(chunk)
+        pace.took(chunk.length)
+      } catch (error) {
+        request.pause()
+        release()
+        reject(error)
+      }
+    }
+    const onEnd = () => {
+      release()
+      resolve(body.bytes)
+    }
+    const onGone = () => {
+      release()
+      reject(new RequestAborted())
+    }
+    request.on('data', onData).on('end', onEnd).on('error', onGone).on('close', onGone)
+  })
+}
