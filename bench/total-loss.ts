@@ -4,18 +4,21 @@ import { once } from 'node:events'
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import zlib from 'node:zlib'
 import Database from 'better-sqlite3'
 import { StorePaths } from '../src/base/store-paths.ts'
-import { BenchNode, peakMemoryMib } from './capacity/bench-node.ts'
+import { readOwner } from '../src/catalog/directory-lock.ts'
+import { peakMemoryMib } from './capacity/bench-node.ts'
 import type { LibraryRestores } from './capacity/library-restores.ts'
+import { type Served, startCellstore, storeVersions } from './http-process.ts'
 import { HEAD, median, report } from './side-by-side.ts'
 
 /**
- * All cells of a node are lost, and all are requested at once: from a node with two workers, and from the library. Next to
- * it: the same objects read, decompressed, written and synced, as many at a time; and a program that also proves them.
+ * All cells of a node are lost, and all are requested at once: over HTTP from `cellstore serve`, and from the library, both as
+ * built. Next to them: the same objects read, decompressed, written and synced, as many at a time; and a program that also proves them.
  */
 const CELLS = Number(process.env['CELLSTORE_BENCH_LOST'] ?? 200)
 const LIBRARY_CELLS = Number(process.env['CELLSTORE_BENCH_LOST_LIBRARY'] ?? 300)
@@ -27,35 +30,55 @@ const MIB = 1_048_576
 const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-bench-loss-'))
 const objects = path.join(directory, 'objects')
 const data = path.join(directory, 'data')
+const log = path.join(directory, 'log')
 let setAsides = 0
 const objectStore = pathToFileURL(objects).href
 try {
-  const ids = await store(Math.max(CELLS, LIBRARY_CELLS))
+  const { ids, key } = await store(Math.max(CELLS, LIBRARY_CELLS))
   console.log(`load ${os.loadavg()[0]?.toFixed(1)}\n${HEAD}`)
-  await node(ids.slice(0, CELLS))
+  await node({ ids: ids.slice(0, CELLS), key })
   await library(ids.slice(0, LIBRARY_CELLS))
 } finally {
   fs.rmSync(directory, { recursive: true, force: true })
 }
 
 /** Makes the cells and their backups. */
-async function store(count: number): Promise<string[]> {
-  const node = await BenchNode.start({ directory: data, objectStore })
+async function store(count: number): Promise<Stored> {
+  const server = await start()
+  const { key } = server
   const ids: string[] = []
   try {
     for (let i = 0; i < count; i++) {
-      const { id } = node.core.createCell()
+      const { id } = await post<{ id: string }>({ ...server, key }, '/v1/databases')
       ids.push(id)
-      await node.service.execute(id, { op: 'sql', sql: 'CREATE TABLE t (b)' })
+      await post({ ...server, key }, `/v1/databases/${id}/sql`, { sql: 'CREATE TABLE t (b)' })
       for (let part = 0; part < MEGABYTES; part++)
-        await node.service.execute(id, { op: 'sql', sql: 'INSERT INTO t VALUES (randomblob(1000000))' })
+        await post({ ...server, key }, `/v1/databases/${id}/sql`, {
+          sql: 'INSERT INTO t VALUES (randomblob(1000000))',
+        })
     }
-    for (let at = 0; at < ids.length; at += 16)
-      await Promise.all(ids.slice(at, at + 16).map((id) => node.service.backup(id, 'snapshot')))
+    await storeVersions(server, ids)
   } finally {
-    await node.close()
+    await server.stop()
   }
-  return ids
+  return { ids, key }
+}
+
+/** The command that users run, with two workers. No backup is made that the benchmark did not ask for. */
+function start(): Promise<Served> {
+  const flags = `--object-store ${objectStore} --workers 2 --snapshot-every never --incremental-every never --drill-every never`
+  return startCellstore(directory, flags.split(' '), log)
+}
+
+/** @throws for an answer that is not 2xx */
+async function post<T>({ port, key }: Pick<Served, 'port' | 'key'>, url: string, body?: object): Promise<T> {
+  const response = await fetch(`http://127.0.0.1:${port}${url}`, {
+    method: 'POST',
+    headers: { 'x-api-key': key, ...(body && { 'content-type': 'application/json' }) },
+    ...(body && { body: JSON.stringify(body) }),
+  })
+  if (!response.ok) throw new Error(await response.text())
+  return (await response.json()) as T
 }
 
 /** Sets aside what is lost. */
@@ -65,10 +88,7 @@ function lose(): void {
   for (const lost of [cells, localState]) setAside(lost)
 }
 
-/**
- * Gives the memory of a directory's files free for the next measurement: new memory costs a virtual machine several times the
- * write. The files stay, empty: for a minute after a mass deletion, ext4 makes new files slowly.
- */
+/** The files stay, empty: for a minute after a mass deletion, ext4 makes new files slowly. */
 function setAside(lost: string): void {
   const aside = path.join(directory, `aside-${++setAsides}`)
   fs.renameSync(lost, aside)
@@ -78,26 +98,41 @@ function setAside(lost: string): void {
   for (const file of files) if (file.isFile()) fs.truncateSync(path.join(file.parentPath, file.name))
 }
 
+/**
+ * Waits until a virtual machine has given its free memory back. To write into it then costs three times as much as right after
+ * it was freed, so whoever came second had an easy time.
+ */
+function untilMemoryIsCold(): Promise<void> {
+  return setTimeout(10_000)
+}
+
+interface Stored {
+  ids: readonly string[]
+  /** The account's. */
+  key: string
+}
+
 interface NodeRestores {
   /** Seconds until the first answer, and until all. */
   first: number
   all: number
   /** MiB, of the archiver. */
   peak: number
-  /** Workers that ended. */
+  /** Workers that ended, in this round and before. */
   lost: number
 }
 
-async function node(ids: readonly string[]): Promise<void> {
+async function node(stored: Stored): Promise<void> {
+  const { ids } = stored
   const rounds: (NodeRestores & { baseline: number; proven: number })[] = []
   for (let round = 0; round < ROUNDS; round++) {
-    const restores = await restoreOnNode(ids)
+    const restores = await restoreOnNode(stored)
     const baseline = await fetchAndWrite(ids)
     rounds.push({ ...restores, baseline, proven: baseline + prove(ids) })
   }
   const { first, all, baseline, proven } = medians(rounds)
   const peak = Math.max(...rounds.map((round) => round.peak))
-  const lost = rounds.reduce((sum, round) => sum + round.lost, 0)
+  const lost = rounds.at(-1)?.lost ?? 0
   row(
     `${ids.length} lost cells of ${MEGABYTES} MB, requested at once: the first answer`,
     `${first.toFixed(2)} s`,
@@ -131,34 +166,34 @@ function medians(rounds: readonly Record<'first' | 'all' | 'baseline' | 'proven'
   return { first: of('first'), all: of('all'), baseline: of('baseline'), proven: of('proven') }
 }
 
-async function restoreOnNode(ids: readonly string[]): Promise<NodeRestores> {
+async function restoreOnNode({ ids, key }: Stored): Promise<NodeRestores> {
   lose()
-  const node = await BenchNode.start({ directory: data, objectStore })
+  await untilMemoryIsCold()
+  const { port, stop } = await start()
   const started = performance.now()
   const seconds = () => (performance.now() - started) / 1_000
   let first = 0
-  const sum = { op: 'sql', sql: 'SELECT sum(length(b)) AS bytes FROM t' } as const
+  const sum = { sql: 'SELECT sum(length(b)) AS bytes FROM t' }
   await Promise.all(
     ids.map(async (id) => {
-      const { rows } = await node.service.execute(id, sum)
+      const { rows } = await post<{ rows: [{ bytes: number }] }>(
+        { port, key },
+        `/v1/databases/${id}/sql`,
+        sum,
+      )
       first ||= seconds()
-      if (!isWhole(rows)) throw new Error('A restored cell is not whole.')
+      if (rows[0].bytes !== MEGABYTES * 1_000_000) throw new Error('A restored cell is not whole.')
     }),
   )
   const all = seconds()
-  const peak = peakMemoryMib(node.archiver)
-  const lost = node.lostWorkers()
-  await node.close()
-  return { first, all, peak, lost }
-}
-
-function isWhole(rows: readonly unknown[]): boolean {
-  const [{ bytes }] = rows as [{ bytes: number }]
-  return bytes === MEGABYTES * 1_000_000
+  const peak = peakMemoryMib(readOwner(new StorePaths(data))?.archiver?.pid ?? 0)
+  await stop()
+  return { first, all, peak, lost: fs.readFileSync(log, 'utf8').split('a worker has ended').length - 1 }
 }
 
 async function library(ids: readonly string[]): Promise<void> {
   lose()
+  await untilMemoryIsCold()
   const child = fork(path.join(import.meta.dirname, 'capacity', 'library-restores.ts'), [data, objectStore])
   child.send(ids)
   const [{ seconds, peak }] = (await once(child, 'message')) as [LibraryRestores]
@@ -179,6 +214,7 @@ async function fetchAndWrite(ids: readonly string[]): Promise<number> {
   const folder = path.join(directory, 'written')
   fs.mkdirSync(folder)
   const left = [...ids]
+  await untilMemoryIsCold()
   const started = performance.now()
   const one = async () => {
     for (let id = left.pop(); id !== undefined; id = left.pop()) {

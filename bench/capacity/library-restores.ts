@@ -1,4 +1,3 @@
-import { CellStore } from '../../src/store/cell-store.ts'
 import { BY_HAND, peakMemoryMib } from './bench-node.ts'
 
 export interface LibraryRestores {
@@ -6,6 +5,9 @@ export interface LibraryRestores {
   /** MiB. */
   peak: number
 }
+
+const built = '../../dist/index.js'
+const { CellStore }: typeof import('../../src/index.ts') = await import(built)
 
 /** Opens a store whose cells are lost, and asks for all of them at once: a process of its own, for its memory. */
 const [, , data, objectStore] = process.argv as [string, string, string, string]
