@@ -32,26 +32,27 @@ function fsyncPath(path: string, flags: 'r' | 'r+'): void {
   }
 }
 
+/** Directories that {@link makeDirectoryAside} is making, and that may not be durable yet. */
+const making = new Map<string, Promise<void>>()
+
 /**
  * Makes a directory and its missing parents, and makes each durable in its own parent.
  *
  * @returns the topmost directory that it made, or undefined if all existed
  */
 export function makeDirectory(directory: string): string | undefined {
-  if (exists(directory)) return undefined
+  const isMaking = making.has(directory)
+  if (exists(directory) && !isMaking) return undefined
   const made = makeDirectory(path.dirname(directory))
   try {
     fs.mkdirSync(directory, { mode: DIRECTORY_MODE })
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-    return made
+    if (!isMaking) return made
   }
   fsyncDirectory(path.dirname(directory))
   return made ?? directory
 }
-
-/** Directories that {@link makeDirectoryAside} is making. */
-const making = new Map<string, Promise<void>>()
 
 /** {@link makeDirectory} with its fsyncs in the thread pool. A directory that another call is making counts once it is durable. */
 export async function makeDirectoryAside(directory: string): Promise<void> {

@@ -11,7 +11,7 @@ export class ChangeTrackers {
   readonly #trackers = new Map<string, ChangeTracker>()
   /** Number of users of each tracker. */
   readonly #users = new Map<string, number>()
-  /** Cells that may have something to ship, in the order in which they are collected. */
+  /** Cells that may have something to ship, in the order in which they are told of. */
   readonly #unshipped = new Set<string>()
   readonly #paths: (cellId: string) => CellPaths
   readonly #table: BackupProgressTable
@@ -48,7 +48,7 @@ export class ChangeTrackers {
     return tracker
   }
 
-  /** Cells that may have something to ship: those first that were collected longest ago. */
+  /** Cells that may have something to ship: those first of which something was stored longest ago. */
   get unshipped(): Iterable<string> {
     return this.#unshipped
   }
@@ -64,8 +64,8 @@ export class ChangeTrackers {
     this.acquire(cellId)
   }
 
-  /** The cell comes last from here on. */
-  collected(cellId: string): void {
+  /** From here on, until others had a turn. */
+  comesLast(cellId: string): void {
     if (this.#unshipped.delete(cellId)) this.#unshipped.add(cellId)
   }
 

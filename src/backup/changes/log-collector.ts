@@ -30,7 +30,7 @@ export class LogCollector {
     this.#log = log
   }
 
-  /** Accounts take turns, also from one call to the next; of each, those cells come first that were collected longest ago. */
+  /** Accounts take turns, also from one call to the next; of each, those cells come first of which something was stored longest ago. */
   async collect({ cellsMax, bytesMax, except, about, wanted = [] }: CollectLimits): Promise<CollectedLogs> {
     const asOf = this.#clock.now()
     const collected: CollectedLogs = {
@@ -86,7 +86,10 @@ export class LogCollector {
     for (let at = 0; at < mine.length; at += CELLS_PER_SAVE) {
       const some = mine.slice(at, at + CELLS_PER_SAVE)
       this.#trackers.together(() => {
-        for (const place of some) this.#trackers.get(place.cellId).shipped(place)
+        for (const place of some) {
+          this.#trackers.get(place.cellId).shipped(place)
+          this.#trackers.comesLast(place.cellId)
+        }
       })
     }
     if (mine.length > 0) void this.#trackers.sync()
@@ -127,7 +130,6 @@ export class LogCollector {
     }
     const history = tracker.history.shipped?.id as string
     collected.logs.push({ cellId, history, pieces })
-    this.#trackers.collected(cellId)
     this.#turns.hadTurn(this.#accountOf(cellId))
     return { bytes, isWhole: isAll }
   }

@@ -1,5 +1,5 @@
-import type { AccountRotation } from '../../base/account-rotation.ts'
 import type { LogPiece, UnshippedLog } from '../changes/cell-log.ts'
+import type { ShippingOrder } from './shipping-order.ts'
 
 /**
  * A reader takes a manifest of up to 4 MiB: so many pieces and entries of `commits` fit, of about 500 and 24 bytes each.
@@ -15,19 +15,18 @@ export interface LogSelection {
 }
 
 /**
- * Takes as much as the manifest of an object has room for. A piece with more commits is cut at one of them. Accounts take turns,
- * also from one object to the next: each worker tells of its own cells.
+ * Takes as much as the manifest of an object has room for. A piece with more commits is cut at one of them.
  */
 export function selectLogs(
   collected: readonly UnshippedLog[],
-  turns: AccountRotation,
+  order: ShippingOrder,
   piecesMax = PIECES_MAX,
   commitsMax = COMMITS_MAX,
 ): LogSelection {
   const logs: UnshippedLog[] = []
   let piecesLeft = piecesMax
   let commitsLeft = commitsMax
-  const waiting = turns.round(collected, accountOf)
+  const waiting = order.round(collected)
   for (let log = waiting.take(); log !== undefined; log = waiting.take()) {
     const pieces: LogPiece[] = []
     for (const piece of log.pieces) {
@@ -39,16 +38,12 @@ export function selectLogs(
     }
     if (pieces.length > 0) {
       logs.push({ ...log, pieces })
-      turns.hadTurn(accountOf(log))
+      order.hadTurn(log)
     }
     const isWhole = pieces.length === log.pieces.length && pieces.at(-1)?.to === log.pieces.at(-1)?.to
     if (!isWhole) return { logs, isAll: false }
   }
   return { logs, isAll: true }
-}
-
-function accountOf({ accountId }: UnshippedLog): string {
-  return accountId ?? ''
 }
 
 function cutPiece(piece: LogPiece, commitsMax: number): LogPiece {

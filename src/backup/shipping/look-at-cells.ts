@@ -1,4 +1,3 @@
-import type { AccountRotation } from '../../base/account-rotation.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { CollectedLook, UnshippedLog } from '../changes/cell-log.ts'
 import type { ClockWatch } from '../versions/clock-watch.ts'
@@ -7,6 +6,7 @@ import { type LogObject, type MadeLogObject, makeLogObject } from './log-object.
 import type { LogPort } from './log-port.ts'
 import { selectLogs } from './log-selection.ts'
 import type { LogSequence } from './log-sequence.ts'
+import type { ShippingOrder } from './shipping-order.ts'
 import type { UnreadableCells } from './unreadable-cells.ts'
 import { unshippedBytes } from './unshipped-bound.ts'
 
@@ -41,8 +41,8 @@ export interface LookParts {
   onCollected(collected: CollectedLook): void
   /** While it holds back, no object says up to when it is complete: the clock may be wrong. */
   clockWatch: ClockWatch
-  /** Of the accounts whose cells were in the last objects. */
-  turns: AccountRotation
+  /** Who comes first in the next object. */
+  order: ShippingOrder
   clock: Clock
 }
 
@@ -56,7 +56,7 @@ export async function lookAtCells(parts: LookParts, wanted: Wanted, signal: Abor
   if (collected.logs.length === 0)
     return { ...collected, object: undefined, outcome: collected.isAll ? 'all' : 'later', bytes: 0 }
   await claim(signal)
-  const { logs, isAll } = selectLogs(collected.logs, parts.turns)
+  const { logs, isAll } = selectLogs(collected.logs, parts.order)
   const next = await sequence.next({ signal })
   const isWhole = isAll && collected.isAll
   const isComplete = isWhole && collected.unreadable.length === 0 && !clockWatch.isPaused()

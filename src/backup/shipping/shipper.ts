@@ -1,4 +1,3 @@
-import { AccountRotation } from '../../base/account-rotation.ts'
 import type { Clock, Timer } from '../../base/clock.ts'
 import type { Emitter } from '../../base/emitter.ts'
 import type { Log } from '../../base/log.ts'
@@ -14,6 +13,7 @@ import type { EpochView, LogPort } from './log-port.ts'
 import type { LogRetention } from './log-retention.ts'
 import { LogSequence } from './log-sequence.ts'
 import { type Look, type LookParts, lookAtCells, type Outcome } from './look-at-cells.ts'
+import { ShippingOrder } from './shipping-order.ts'
 import { notBegun, type ShippingState } from './shipping-status.ts'
 import { UnreadableCells } from './unreadable-cells.ts'
 import { UnshippedBound, unshippedBytes } from './unshipped-bound.ts'
@@ -103,8 +103,8 @@ export class Shipper {
       this.#note({ waitingBytes: unshippedBytes(logs), withoutHistory: withoutHistoryCount })
     }
     const clockWatch = new ClockWatch(clock, DAY_MS)
-    const [sequence, unreadable, turns] = [this.#sequence, this.#unreadable, new AccountRotation()]
-    this.#look = { ...parts, sequence, unreadable, onCollected, clockWatch, turns }
+    const [sequence, unreadable, order] = [this.#sequence, this.#unreadable, new ShippingOrder()]
+    this.#look = { ...parts, sequence, unreadable, onCollected, clockWatch, order }
     this.#state = notBegun(clock.now())
     epoch.lost.listen((error) => this.#end(error))
   }

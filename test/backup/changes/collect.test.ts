@@ -161,3 +161,21 @@ test('accounts take turns: the backlog of one account, in however many cells, de
   }
   expect(looks.slice(0, 6)).toEqual([[many], [few], [many], [few], [many], [many]])
 })
+
+test('of an account, those cells come first of which nothing was stored for longest, also when all are told of each time', async () => {
+  const store = await place.create(shipped)
+  const cells = [createLedger(store), createLedger(store), createLedger(store)]
+  for (const cell of cells) await store.backups.incremental(cell.id)
+  const collector = collectorOf(store)
+  const stored: (string | undefined)[] = []
+  for (let round = 0; round < 4; round++) {
+    for (const cell of cells) addRow(cell, 'while an object is stored')
+    const { logs } = await collector.collect(ALL)
+    expect(logs).toHaveLength(3)
+    // The object has room for one of them.
+    collector.shipped(logs.slice(0, 1).map(endOf))
+    stored.push(logs[0]?.cellId)
+  }
+  expect(new Set(stored.slice(0, 3)).size).toBe(3)
+  expect(stored[3]).toBe(stored[0])
+})

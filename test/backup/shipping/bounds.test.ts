@@ -17,9 +17,9 @@ import { sha256OfObject } from '../../../src/backup/shipping/last-log.ts'
 import { LogIndex } from '../../../src/backup/shipping/log-index.ts'
 import { makeLogObject } from '../../../src/backup/shipping/log-object.ts'
 import { selectLogs } from '../../../src/backup/shipping/log-selection.ts'
+import { ShippingOrder } from '../../../src/backup/shipping/shipping-order.ts'
 import { logKey, versionOf } from '../../../src/backup/versions/object-keys.ts'
 import type { VersionIndex } from '../../../src/backup/versions/version-index.ts'
-import { AccountRotation } from '../../../src/base/account-rotation.ts'
 import { PassingStore } from '../../support/backup/object-store-decorators.ts'
 import { WalCell } from '../../support/backup/wal-cell.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
@@ -69,7 +69,7 @@ describe('A log object', () => {
         60_000,
       ],
     ] as const) {
-      const selected = selectLogs(logs, new AccountRotation())
+      const selected = selectLogs(logs, new ShippingOrder())
       expect(selected.isAll).toBe(false)
       expect(selected.logs).toHaveLength(pieces)
       expect(selected.logs.reduce((sum, log) => sum + (log.pieces[0]?.commits.length ?? 0), 0)).toBe(of)

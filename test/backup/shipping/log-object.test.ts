@@ -8,8 +8,8 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { LogPiece, UnshippedLog } from '../../../src/backup/changes/cell-log.ts'
 import { type LogOrder, makeLogObject } from '../../../src/backup/shipping/log-object.ts'
 import { selectLogs } from '../../../src/backup/shipping/log-selection.ts'
+import { ShippingOrder } from '../../../src/backup/shipping/shipping-order.ts'
 import { logKey, parseLogKey } from '../../../src/backup/versions/object-keys.ts'
-import { AccountRotation } from '../../../src/base/account-rotation.ts'
 import { hasTools } from '../../support/backup/tools.ts'
 import { WalCell } from '../../support/backup/wal-cell.ts'
 import { FakeClock, TEST_EPOCH_MS } from '../../support/fake-clock.ts'
@@ -233,7 +233,7 @@ describe('What an object has room for', () => {
   test('a piece with too many commits is cut at a commit, and the next object goes on there', () => {
     const logs = [log(5), log(10), log(1)]
     const select = (commitsMax: number, piecesMax = 100) =>
-      selectLogs(logs, new AccountRotation(), piecesMax, commitsMax)
+      selectLogs(logs, new ShippingOrder(), piecesMax, commitsMax)
     const { logs: selected, isAll } = select(8)
     expect(isAll).toBe(false)
     expect(selected.map(({ pieces }) => pieces.map(({ to, commits }) => [to, commits.length]))).toEqual([
