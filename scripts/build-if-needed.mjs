@@ -13,7 +13,7 @@ const root = path.join(path.dirname(fileURLToPath(import.meta.url)), '..')
 const dist = path.join(root, 'dist')
 const lockFile = path.join(root, 'node_modules', '.cellstore-build.lock')
 
-const INPUTS = ['src', 'package.json', 'tsup.config.ts', 'tsconfig.json']
+const INPUTS = ['src', 'package.json', 'tsup.config.ts', 'tsconfig.json', 'scripts/build-if-needed.mjs']
 /** What a finished build always holds. */
 const OUTPUTS = ['index.js', 'index.d.ts', 'client.d.ts', 'testing.d.ts', 'cellstore.js']
 /**

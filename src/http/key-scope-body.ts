@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import type { KeyScopeOptions } from '../auth/key-scope.ts'
 import { CellError } from '../errors.ts'
-import { decodeTime, time } from '../service/json/time.ts'
+import { decodeTime, time } from '../service/json/time-field.ts'
 
 /** The fields of a key's scope in a body. What they allow together is checked by the library. */
 export const scopeFields = {

@@ -9,7 +9,8 @@ import type {
 import { cellNotFound } from '../catalog/cell-registry.ts'
 import { CellError } from '../errors.ts'
 import { flag, text } from '../service/json/fields.ts'
-import { decodeTime, durationOf, time, timeOf } from '../service/json/time.ts'
+import { durationOf, timeOf } from '../service/json/time.ts'
+import { decodeTime, time } from '../service/json/time-field.ts'
 import {
   type Answer,
   type ArchiveCall,

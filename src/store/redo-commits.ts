@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { exists } from '../base/durable-files.ts'
+import { exists, fsyncDirectory } from '../base/durable-files.ts'
 import { type CellPaths, isCellId, NOT_REDONE, type StorePaths } from '../base/store-paths.ts'
 import { isUnreadable } from '../base/unreadable.ts'
 import { redo, removeLogs } from '../commit-log/redo.ts'
@@ -42,7 +42,10 @@ export async function redoCommits(paths: StorePaths, { clock, log }: StoreSettin
       'the files of a cell cannot be read or written: it stays closed, and the next start tries again',
     )
   }
-  for (const cellId of leftClosed) if (!unreadable.has(cellId)) endUntilStart(paths.cell(cellId))
+  const readAgain = leftClosed.filter((cellId) => !unreadable.has(cellId))
+  for (const cellId of readAgain) endUntilStart(paths.cell(cellId))
+  // A cell that was left closed and that no log names any more would count as damaged.
+  if (readAgain.length > 0) fsyncDirectory(directory)
   // With lost names they can prove nothing any more, and would close the same cells at each start.
   if (unreadable.size === 0 || isNameLost) removeLogs(directory)
 }

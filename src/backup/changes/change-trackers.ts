@@ -147,3 +147,14 @@ export class ChangeTrackers {
     for (const tracker of this.#trackers.values()) tracker.dropHistory()
   }
 }
+
+/**
+ * What holds for all cells at once: nothing of them counts as stored (the bucket is another one, or an older copy, or others
+ * have written there); or no history goes on.
+ */
+export type CellsMark = 'nothing stored' | 'histories ended'
+
+export function markCells(trackers: ChangeTrackers, mark: CellsMark): void {
+  if (mark === 'nothing stored') trackers.markNothingStored()
+  else trackers.endHistories()
+}

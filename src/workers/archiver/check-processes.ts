@@ -76,7 +76,7 @@ export class CheckProcesses implements SeparateChecks {
     if (kind === 'examine')
       throw new CellError(
         'statement_timeout',
-        "SQLite's integrity_check of the cell took too much time or memory: the check computes its generated columns and indexed expressions, and asks its virtual tables, and looks at each column of each row. A check without deep proves its bytes.",
+        "SQLite's integrity_check of the cell took too much time or memory: the check computes its generated columns and indexed expressions, asks its virtual tables, and looks at each column of each row. A check without deep proves its bytes.",
       )
     // Its bytes are proven; whoever wrote such columns has only this cell in their way.
     this.#log.warn(

@@ -80,8 +80,8 @@ export function newArchiving(
   destination.settled = settledBy(archiver)
   destination.collectedTo = () => archiver.shipping?.backedUpTo ?? null
   guard.held.listen((epoch) => archiver.held(epoch))
-  destination.moved.listen(() => workers.nothingStored())
-  destination.historiesEnded.listen(() => workers.historiesEnded())
+  destination.moved.listen(() => workers.mark('nothing stored'))
+  destination.historiesEnded.listen(() => workers.mark('histories ended'))
   const record = (id: string) => core.findCell(id)
   const assertRunning = () => archiver.assertRunning()
   const backups = new BackupManager({

@@ -8,6 +8,7 @@ export interface CellMovesParts {
 }
 
 interface Move {
+  slot: WorkerSlot
   target: WorkerSlot
   over: Promise<void>
 }
@@ -67,6 +68,13 @@ export class CellMoves {
     return slot
   }
 
+  /** The worker of a slot has ended: no other one of the slot gets a cell that is about to leave it. Before it has another. */
+  workerEnded(slot: WorkerSlot): void {
+    if (this.#stopped) return
+    for (const [cellId, move] of [...this.#moves])
+      if (move.slot === slot) this.#arrive(cellId, slot, move.target)
+  }
+
   /** Cells leave a slot whose worker has ended for good. */
   leaveAll(slot: WorkerSlot): void {
     for (const [cellId, each] of [...this.#moved])
@@ -80,7 +88,7 @@ export class CellMoves {
 
   #leave(cellId: string, slot: WorkerSlot, target: WorkerSlot): void {
     slot.queue.hold(cellId)
-    const move: Move = { target, over: Promise.resolve() }
+    const move: Move = { slot, target, over: Promise.resolve() }
     this.#moves.set(cellId, move)
     move.over = slot.closeCell(cellId).then((isClosed) => {
       if (this.#stopped || this.#moves.get(cellId) !== move) return

@@ -55,9 +55,9 @@ export class CellPlacement {
       perAccountMax: limits.isolatedPerAccount ?? workersMax - 1,
       isolationMs: limits.isolationMs,
       closeMs: limits.silentMs,
-      onReturned: (cellId, operations) => {
+      onReturned: (cellId, dispose) => {
         this.#moves.move(cellId, this.#slotById(cellId))
-        parts.requeue(operations)
+        parts.requeue(dispose())
       },
     })
   }
@@ -134,6 +134,10 @@ export class CellPlacement {
     const slot = this.#probationary
     const isUnused = this.#parts.clock.monotonic() - this.#probationUsedAt > UNUSED_MS
     if (slot !== undefined && isUnused && slot.idle && slot.worker !== undefined) void this.#retire(slot)
+  }
+
+  workerEnded(slot: WorkerSlot): void {
+    this.#moves.workerEnded(slot)
   }
 
   /** Cells stay where they are from now on. */

@@ -1,4 +1,5 @@
 import type { CollectedLook, CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
+import type { CellsMark } from '../../backup/changes/change-trackers.ts'
 import type { Clock, Timer } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
@@ -179,14 +180,9 @@ export class WorkerPool {
     for (const worker of this.#spawner.alive) if (worker.isReady) worker.logsShipped(places)
   }
 
-  /** The bucket is another one than before: nothing is stored there yet. */
-  nothingStored(): void {
-    for (const worker of this.#spawner.alive) worker.nothingStored()
-  }
-
-  /** No cell's history goes on. */
-  historiesEnded(): void {
-    for (const worker of this.#spawner.alive) worker.historiesEnded()
+  /** Workers save rows of cells: each marks those of its own, and all that it may have saved in between. */
+  mark(mark: CellsMark): void {
+    for (const worker of this.#spawner.alive) worker.mark(mark)
   }
 
   /** The cells whose `incoming.db` is being built: no worker may take that file for a left-over. */
@@ -261,10 +257,11 @@ export class WorkerPool {
   #lost(slot: WorkerSlot, lost: LostWorker): void {
     const { provisional, notRun } = lost
     const isShared = this.#placement.isShared(slot)
-    if (!slot.stopping) {
+    this.#placement.workerEnded(slot)
+    if (!this.#stopped) {
       this.#ended.lost(lost)
       // The shared slot serves many cells, so it gets the spare worker first.
-      if (isShared) void this.#placement.assignWorker(slot)
+      if (isShared && !slot.stopping) void this.#placement.assignWorker(slot)
       this.#settleLost(lost, isShared)
       this.#placement.isolated.assignWorker()
     }

@@ -1,4 +1,5 @@
 import type { CollectedLogs, CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
+import type { CellsMark } from '../../backup/changes/change-trackers.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { ProcessIdentity } from '../../catalog/directory-lock.ts'
 import { ChildLink } from '../children/child-link.ts'
@@ -84,6 +85,7 @@ export class WorkerProcess {
   readonly #watchedCells = new Set<string>()
   readonly #watches: Watches
   #cellsClosed = 0
+  readonly #unmarked: CellsMark[] = []
   #taskIds = 0
   /** Monotonic time of the last ping. */
   #pingedAt = Number.NEGATIVE_INFINITY
@@ -215,14 +217,14 @@ export class WorkerProcess {
     this.#send({ type: 'logs-shipped', places })
   }
 
-  /** The bucket is another one than before. */
-  nothingStored(): void {
-    this.#send({ type: 'nothing-stored' })
+  mark(mark: CellsMark): void {
+    this.#unmarked.push(mark)
+    this.#send({ type: 'mark', mark })
   }
 
-  /** No cell's history goes on. */
-  historiesEnded(): void {
-    this.#send({ type: 'histories-ended' })
+  /** What it was asked to mark and has not said that it has: it may have saved something older. */
+  get unmarked(): readonly CellsMark[] {
+    return this.#unmarked
   }
 
   /** The cells whose `incoming.db` is being built. */
@@ -295,6 +297,9 @@ export class WorkerProcess {
         break
       case 'pong':
         this.#hasAnswered = true
+        break
+      case 'marked':
+        this.#unmarked.shift()
         break
       case 'reply': {
         const task = this.#tasks.get(message.id)

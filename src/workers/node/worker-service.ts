@@ -1,4 +1,5 @@
 import { type BackupManager, objectStoreNotConfigured } from '../../backup/backup-manager.ts'
+import { markCells } from '../../backup/changes/change-trackers.ts'
 import type { VerifyOptions, VerifyResult } from '../../backup/verify/verify-types.ts'
 import type { BackupList } from '../../backup/versions/backup-page.ts'
 import type {
@@ -345,6 +346,7 @@ export class WorkerService implements CellService {
         crashes: 0,
         isSettled: false,
         settle: (outcome, hasCommitted = false) => {
+          if (queued.isSettled) return
           queued.isSettled = true
           signal?.removeEventListener('abort', abandon)
           if (!outcome.ok)
@@ -372,6 +374,8 @@ export class WorkerService implements CellService {
   /** What the worker did not live to tell is found in its files. */
   #ended(worker: WorkerHandle): void {
     this.#leftLogs.ended(worker.identity)
+    const { destination } = this.#core
+    for (const mark of worker.unmarked) if (destination !== undefined) markCells(destination.trackers, mark)
     void this.#archiving?.search.search((cellId) => worker.mayHaveUsed(cellId))
   }
 

@@ -1,6 +1,7 @@
 import type { RestoreStart } from '../../backup/archiver/cell-port.ts'
 import type { CellCutter } from '../../backup/changes/cell-cutter.ts'
 import type { CollectedLogs, CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
+import type { CellsMark } from '../../backup/changes/change-trackers.ts'
 import type { InstallOptions } from '../../backup/restore/cell-installer.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { SqlPolicy } from '../../engine/cell-settings.ts'
@@ -122,10 +123,8 @@ export type ToWorker =
   | { type: 'watch'; cellId: string; isWatched: boolean }
   /** Answered with `pong`, as soon as the worker reads messages. */
   | { type: 'ping' }
-  /** The bucket is another one than before: nothing is stored there yet. */
-  | { type: 'nothing-stored' }
-  /** No cell's history goes on. */
-  | { type: 'histories-ended' }
+  /** Mark all cells so. Answered with `marked`. */
+  | { type: 'mark'; mark: CellsMark }
   /** The cells whose `incoming.db` is being built, as in the settings. */
   | { type: 'building'; cellIds: string[] }
   /** Answered with `collected`: what its cells have committed and not shipped. */
@@ -151,6 +150,8 @@ export type WireOutcome =
 export type FromWorker =
   | { type: 'ready' }
   | { type: 'pong' }
+  /** All cells have the mark that was asked for: from here on nothing older is saved. */
+  | { type: 'marked' }
   /**
    * A tenant's statement starts: the time until the next message counts as its own. `statementMs` bounds it further, if
    * the worker has found that in the request.

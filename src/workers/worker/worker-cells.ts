@@ -1,5 +1,5 @@
 import type { CollectedLogs, CollectLimits } from '../../backup/changes/cell-log.ts'
-import { ChangeTrackers } from '../../backup/changes/change-trackers.ts'
+import { type CellsMark, ChangeTrackers, markCells } from '../../backup/changes/change-trackers.ts'
 import { BackupProgressTable } from '../../backup/changes/progress-table.ts'
 import type { InstallOptions } from '../../backup/restore/cell-installer.ts'
 import { systemClock } from '../../base/clock.ts'
@@ -131,12 +131,8 @@ export class WorkerCells {
     }
   }
 
-  nothingStored(): void {
-    this.#changes?.trackers.markNothingStored()
-  }
-
-  historiesEnded(): void {
-    this.#changes?.trackers.endHistories()
+  mark(mark: CellsMark): void {
+    if (this.#changes !== undefined) markCells(this.#changes.trackers, mark)
   }
 
   async collect(cellId: string, signal: AbortSignal): Promise<void> {

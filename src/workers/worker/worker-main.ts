@@ -50,11 +50,9 @@ class WorkerMain {
       case 'watch':
         cells.local.setWatched(message.cellId, message.isWatched)
         break
-      case 'nothing-stored':
-        cells.nothingStored()
-        break
-      case 'histories-ended':
-        cells.historiesEnded()
+      case 'mark':
+        cells.mark(message.mark)
+        out.send({ type: 'marked' })
         break
       case 'building':
         cells.setBuilding(message.cellIds)

@@ -149,9 +149,9 @@ export class ScriptedWorker implements WorkerHandle {
 
   logsShipped(): void {}
 
-  nothingStored(): void {}
+  mark(): void {}
 
-  historiesEnded(): void {}
+  readonly unmarked = []
 
   forget(): void {}
 

@@ -1,0 +1,64 @@
+import { expect, test } from 'vitest'
+import { A, B, C, HOLD_MS, ScriptedWorkers, STATEMENT_MS } from '../../support/workers/scripted-workers.ts'
+
+/** An account with two isolated cells, one place for them, and a statement on the first that begins as that has to give its worker up. */
+async function givingUp(text: string) {
+  const node = await ScriptedWorkers.started()
+  const ask = (cell: string, what: string) =>
+    node.sql(cell, what, { accountId: 'x', notAfter: node.clock.monotonic() + 60_000 })
+  const workerWith = (what: string) => {
+    const worker = node.all.findLast((each) => !each.isEnded && each.given.includes(what))
+    if (worker === undefined) throw new Error(`No worker was given ${what}.`)
+    return worker
+  }
+  ask(A, 'a1')
+  await node.settle()
+  node.sql(C, 'other')
+  const shared = node.busy
+  shared.say({ type: 'started', index: 0 })
+  await node.pass(HOLD_MS + 20)
+  await node.end(shared)
+  const worker = workerWith('a1')
+  worker.say({ type: 'started', index: 0 })
+  ask(B, 'b1')
+  await node.settle()
+  const other = workerWith('other')
+  other.answer({ 0: 'ok' })
+  other.say({ type: 'done' })
+  await node.settle()
+  const crashing = workerWith('b1')
+  crashing.say({ type: 'started', index: 0 })
+  await node.end(crashing)
+  await node.pass(4_000)
+  worker.answer({ 0: 'done' })
+  worker.say({ type: 'done' })
+  const asked = ask(A, text)
+  await node.settle()
+  expect(worker.given).toEqual([text])
+  worker.say({ type: 'started', index: 0 })
+  await node.pass(1_500)
+  expect([worker.isStopped, worker.isKilled]).toEqual([true, false])
+  return { node, worker, asked }
+}
+
+test('a statement that takes too long while its isolated slot gives its worker up costs a strike, and is answered', async () => {
+  const { node, worker, asked } = await givingUp('endless')
+  await node.pass(STATEMENT_MS - 1_400)
+  expect(worker.isKilled).toBe(true)
+  await node.end(worker)
+  expect(asked.error).toMatchObject({ code: 'statement_timeout' })
+  expect(node.strikes).toEqual([A])
+})
+
+test('the next worker says whether a COMMIT was made of which a worker ended while its isolated slot gave it up', async () => {
+  const { node, worker, asked } = await givingUp('change')
+  worker.answer({ 0: 'result' }, 1)
+  await node.end(worker)
+  expect(asked).not.toHaveProperty('error')
+  const next = node.all.find(
+    ({ isEnded, tasks }) => !isEnded && tasks.some(({ task }) => task.task === 'was-committed'),
+  )
+  next?.reply('was-committed', true)
+  await node.settle()
+  expect(asked.answer).toBe('result')
+})
