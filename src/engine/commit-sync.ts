@@ -64,7 +64,7 @@ export class CommitSync implements LoggedCell {
 
   /** Runs commits without their fsyncs, for changes that need not survive a power loss. */
   skip<T>(run: () => T): T {
-    const end = this.#skipFromHere()
+    const end = this.#syncsInCommit ? nothing : this.#skipFromHere()
     try {
       return run()
     } finally {
@@ -102,7 +102,6 @@ export class CommitSync implements LoggedCell {
   }
 
   #skipFromHere(): () => void {
-    if (this.#syncsInCommit) return nothing
     this.#connection.exec('PRAGMA synchronous = NORMAL')
     return () => this.#connection.exec('PRAGMA synchronous = FULL')
   }

@@ -87,7 +87,8 @@ export class BatchRunner {
     this.#joint = new JointCommits(out)
     this.#sliceMs = sliceMs
     this.#processor = new ProcessorTime(context.clock, processorMs)
-    this.#handles = new LruCache(openCellsMax)
+    // The cache is sure to keep half of that: a handle for each open cell.
+    this.#handles = new LruCache(2 * openCellsMax)
   }
 
   /** Call it before {@link run}. @returns undefined if nothing has to be loaded for the batch */
