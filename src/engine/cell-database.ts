@@ -178,7 +178,8 @@ export class CellDatabase {
 
   /** Where its WAL ends; outside of a transaction. @throws the errors of SQLite and of the system */
   walEnd(): WalEnd {
-    return readWalEnd(this.syncs.descriptor ?? `${this.path}-wal`, this.checkpoints.frames())
+    const { checkpoints } = this
+    return readWalEnd(this.syncs.openWal(), checkpoints.knownFrames, () => checkpoints.frames())
   }
 
   /** Adds a function to this connection's SQL; it is not deterministic, and called once a row. */

@@ -192,7 +192,7 @@ export class Checkpoints {
   /** Measures the log, and checkpoints if it is long. Never throws: the commit before it has succeeded. */
   measure(): void {
     this.#weight = 0
-    if (this.#closed || this.#connection.inTransaction) return
+    if (this.#closed) return
     try {
       const { frames, checkpointed } = this.state()
       this.#frames = frames
@@ -203,7 +203,8 @@ export class Checkpoints {
       this.#nextBytes = bytes + this.#bounds.checkpointBytes
       this.#run('PASSIVE')
     } catch (error) {
-      this.#events.failed(error)
+      // Inside a transaction SQLite does not tell.
+      if (!this.#connection.inTransaction) this.#events.failed(error)
     }
   }
 

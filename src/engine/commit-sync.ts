@@ -57,14 +57,14 @@ export class CommitSync implements LoggedCell {
     return this.#wal.pending
   }
 
-  /** Of the WAL, while commits with a deferred fsync are expected or pending. */
-  get descriptor(): number | undefined {
-    return this.#wal.descriptor
+  /** A descriptor of the WAL, until the connection is closed. It may be another one after the next commit. @throws the system's error */
+  openWal(): number {
+    return this.#wal.keep()
   }
 
   /** Runs commits without their fsyncs, for changes that need not survive a power loss. */
   skip<T>(run: () => T): T {
-    const end = this.#skipFromHere()
+    const end = this.#syncsInCommit ? nothing : this.#skipFromHere()
     try {
       return run()
     } finally {
@@ -102,7 +102,6 @@ export class CommitSync implements LoggedCell {
   }
 
   #skipFromHere(): () => void {
-    if (this.#syncsInCommit) return nothing
     this.#connection.exec('PRAGMA synchronous = NORMAL')
     return () => this.#connection.exec('PRAGMA synchronous = FULL')
   }

@@ -100,7 +100,7 @@ export class CommitTimes {
   }
 
   #close(): void {
-    if (this.#log.inTransaction) return
+    if (this.#frames === undefined && this.#log.inTransaction) return
     try {
       this.#add(this.#frames ?? this.#log.frames())
       this.#isOpen = false

@@ -9,9 +9,10 @@ export interface GroupTarget {
   commit(): void
   /** Leaves no transaction open, whatever state it was in. */
   rollback(): void
+  /** @throws if the work has ended the transaction */
   savepoint<T>(work: () => T): T
-  /** Without a savepoint, for work that leaves nothing behind when it fails. */
-  unguarded<T>(work: () => T): T
+  /** Without a savepoint, for work that leaves nothing behind when it fails, and the transaction open when it succeeds. */
+  unguarded<T>(work: { run(): T }): T
   /** One piece of work in a transaction of its own. */
   run<T>(work: () => T): T
 }
@@ -21,7 +22,7 @@ export type Outcome = { ok: true; value: unknown } | { ok: false; error: unknown
 
 /** A piece of work that may share a transaction, and so an fsync, with others. */
 export interface GroupWork {
-  /** It leaves nothing behind when it fails, so that it needs no savepoint. */
+  /** It leaves nothing behind when it fails, so that it needs no savepoint; and if it ends the transaction, it fails. */
   readonly isAtomic?: boolean
   /** May run again if a neighbour ended the whole transaction; so it must do nothing but use the cell. */
   run(): unknown
@@ -218,9 +219,11 @@ class Group {
   /** Runs as many as one transaction takes. A culprit is the one, by its number, that has ended the transaction. */
   #runUntilFull(group: readonly GroupWork[]): { outcomes: Outcome[]; culprit?: number } {
     const outcomes: Outcome[] = []
-    for (const [i, work] of group.entries()) {
-      outcomes.push(this.#run(work))
-      if (!this.#target.inTransaction) return { outcomes, culprit: i }
+    for (const work of group) {
+      const outcome = this.#run(work)
+      // Work that has succeeded has left the transaction open.
+      if (!outcome.ok && !this.#target.inTransaction) return { outcomes, culprit: outcomes.length }
+      outcomes.push(outcome)
       if (this.#events?.isFull(outcomes) || this.#isOver) break
     }
     return { outcomes }
@@ -281,9 +284,9 @@ class Group {
   }
 
   #run(work: GroupWork): Outcome {
-    const run = () => work.run()
+    const target = this.#target
     try {
-      const value = work.isAtomic === true ? this.#target.unguarded(run) : this.#target.savepoint(run)
+      const value = work.isAtomic === true ? target.unguarded(work) : target.savepoint(() => work.run())
       return { ok: true, value }
     } catch (error) {
       return { ok: false, error }

@@ -134,16 +134,16 @@ export class Transactions {
 
   /**
    * Runs `work` in the open transaction without a savepoint, which saves two statements: for work that leaves nothing behind
-   * when it fails, such as a single statement, which SQLite undoes.
+   * when it fails, such as a single statement, which SQLite undoes. If it ends the transaction, it has to fail.
    */
-  unguarded<T>(work: () => T): T {
+  unguarded<T>(work: { run(): T }): T {
     this.#depth++
     try {
-      const value = work()
-      if (!this.inTransaction) throw transactionEnded()
-      return value
-    } finally {
+      return work.run()
+    } catch (error) {
       if (!this.inTransaction) this.#state.setTransactionLost(true)
+      throw error
+    } finally {
       this.#leave()
     }
   }

@@ -1,5 +1,14 @@
 import fs from 'node:fs'
-import { parseWalHeader, WAL_HEADER_BYTES } from './wal-file.ts'
+import { PAGE_BYTES } from './cell-settings.ts'
+import {
+  endsCommit,
+  FRAME_BYTES,
+  FRAME_HEADER_BYTES,
+  hasSalts,
+  parseWalHeader,
+  WAL_HEADER_BYTES,
+  walBytes,
+} from './wal-file.ts'
 
 /** Where a WAL ends: with its newest commit. */
 export interface WalEnd {
@@ -21,29 +30,26 @@ export function hasCommitBetween(before: WalEnd, after: WalEnd): boolean {
 }
 
 const head = Buffer.alloc(WAL_HEADER_BYTES)
+/** A frame, and the header of the one after it. */
+const end = Buffer.alloc(FRAME_BYTES + FRAME_HEADER_BYTES)
 
 /**
- * @param wal its path, or a descriptor of it; it carries no locks (invariant 4)
- * @param frames up to the newest commit, as SQLite counts them
+ * @param fd the WAL; it carries no locks (invariant 4)
+ * @param known frames after the newest commit of this process, if they were counted
+ * @param count asks SQLite for the frames up to the newest commit, which costs more than to look whether the WAL ends there
  * @throws the system's error
  */
-export function readWalEnd(wal: string | number, frames: number): WalEnd {
-  if (typeof wal === 'number') return { salts: saltsOf(wal), frames }
-  let fd: number
-  try {
-    fd = fs.openSync(wal, 'r')
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return { salts: '', frames }
-    throw error
-  }
-  try {
-    return { salts: saltsOf(fd), frames }
-  } finally {
-    fs.closeSync(fd)
-  }
+export function readWalEnd(fd: number, known: number | undefined, count: () => number): WalEnd {
+  const bytes = fs.readSync(fd, head, 0, WAL_HEADER_BYTES, 0)
+  const salts = parseWalHeader(head.subarray(0, bytes))?.salts ?? ''
+  const isKnown = known !== undefined && known > 0 && endsThere(fd, known)
+  return { salts, frames: isKnown ? known : count() }
 }
 
-function saltsOf(fd: number): string {
-  const bytes = fs.readSync(fd, head, 0, WAL_HEADER_BYTES, 0)
-  return parseWalHeader(head.subarray(0, bytes))?.salts ?? ''
+/** Whether so many frames are of this WAL, the last one ends a commit, and none follows: another program may have written here, too. */
+function endsThere(fd: number, frames: number): boolean {
+  const bytes = fs.readSync(fd, end, 0, end.length, walBytes(frames - 1, PAGE_BYTES))
+  const salts = head.subarray(16, 24)
+  if (bytes < FRAME_BYTES || !endsCommit(end, salts)) return false
+  return bytes < end.length || !hasSalts(end.subarray(FRAME_BYTES), salts)
 }

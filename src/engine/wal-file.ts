@@ -6,6 +6,8 @@ import { PAGE_BYTES } from './cell-settings.ts'
 /** The format of SQLite's write-ahead log: sqlite.org/fileformat2, section 4. The file carries no locks (invariant 4). */
 export const WAL_HEADER_BYTES = 32
 export const FRAME_HEADER_BYTES = 24
+/** Of a cell's WAL. */
+export const FRAME_BYTES = FRAME_HEADER_BYTES + PAGE_BYTES
 
 const MAGIC_MASK = 0xfffffffe
 const MAGIC = 0x377f0682
@@ -30,7 +32,17 @@ export function walBytes(frames: number, pageSize: number): number {
 
 /** How many frames a log of this length has. */
 export function framesOf(bytes: number): number {
-  return Math.floor((bytes - WAL_HEADER_BYTES) / (FRAME_HEADER_BYTES + PAGE_BYTES))
+  return Math.floor((bytes - WAL_HEADER_BYTES) / FRAME_BYTES)
+}
+
+/** @param frame or its header alone */
+export function endsCommit(frame: Buffer, salts: Buffer): boolean {
+  return frame.readUInt32BE(4) > 0 && hasSalts(frame, salts)
+}
+
+/** @param frame or its header alone */
+export function hasSalts(frame: Buffer, salts: Buffer): boolean {
+  return frame.compare(salts, 0, salts.length, 8, 16) === 0
 }
 
 /**

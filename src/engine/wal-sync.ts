@@ -14,7 +14,7 @@ export class WalSync {
   /** Something was written since the last fsync began. */
   #pending = false
   #running = 0
-  /** How often something was stored elsewhere since {@link release}: the descriptor stays open for the fsync that follows later. */
+  /** Who needs the descriptor open until {@link release}: for the fsync that follows what was stored elsewhere, or for reading. */
   #kept = 0
   /** Settles when all fsyncs that have begun have ended. */
   #last: Promise<void> = Promise.resolve()
@@ -47,6 +47,13 @@ export class WalSync {
     const kept = this.#kept
     await sync()
     if (this.#kept === kept) this.release()
+  }
+
+  /** The descriptor of the log, which stays open until {@link release}. @throws the system's error */
+  keep(): number {
+    this.#descriptor ??= fs.openSync(this.#path, 'r')
+    if (this.#kept === 0) this.#kept = 1
+    return this.#descriptor
   }
 
   release(): void {

@@ -1,11 +1,17 @@
 import fs from 'node:fs'
 import type { ScratchMemory } from '../base/scratch-memory.ts'
 import { PAGE_BYTES } from './cell-settings.ts'
-import { FRAME_HEADER_BYTES, parseWalHeader, WAL_HEADER_BYTES, walBytes } from './wal-file.ts'
+import {
+  endsCommit,
+  FRAME_BYTES,
+  FRAME_HEADER_BYTES,
+  parseWalHeader,
+  WAL_HEADER_BYTES,
+  walBytes,
+} from './wal-file.ts'
 
 /** More than this is not worth a copy: an fsync of the WAL costs less. */
 const TAIL_BYTES_MAX = 262_144
-const FRAME_BYTES = FRAME_HEADER_BYTES + PAGE_BYTES
 
 /** What commits have added to a WAL. */
 export interface TailOfWal {
@@ -80,11 +86,6 @@ export function placeOf(fd: number, frames: number): WalPlace | undefined {
   if (!isRead || parseWalHeader(head)?.pageSize !== PAGE_BYTES) return undefined
   const salts = Buffer.from(head.subarray(16, 24))
   return endsCommit(lastFrame, salts) ? { salts, offset: walBytes(frames, PAGE_BYTES) } : undefined
-}
-
-/** @param frame or its header alone */
-function endsCommit(frame: Buffer, salts: Buffer): boolean {
-  return frame.readUInt32BE(4) > 0 && frame.compare(salts, 0, salts.length, 8, 16) === 0
 }
 
 function readFully(fd: number, into: Buffer, position: number): boolean {

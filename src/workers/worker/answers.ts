@@ -10,7 +10,9 @@ const WAITING_BYTES = 1_048_576
 /** Collects and sends the answers to one cell's operations. */
 export class Answers {
   readonly #out: Outbox
-  readonly #given = new Set<number>()
+  readonly #first: number
+  /** By their place in the cell. */
+  readonly #given: boolean[] = []
   #waiting: WireOutcome[] = []
   #waitingBytes = 0
   #hasCommitted = false
@@ -18,16 +20,18 @@ export class Answers {
   #provisional: number[] = []
   readonly #unsynced: { transaction: number; indexes: number[] }[] = []
 
-  constructor(out: Outbox) {
+  /** @param first the number of the cell's first operation */
+  constructor(out: Outbox, first: number) {
     this.#out = out
+    this.#first = first
   }
 
   has(index: number): boolean {
-    return this.#given.has(index)
+    return this.#given[index - this.#first] === true
   }
 
   add(index: number, outcome: Outcome): void {
-    this.#given.add(index)
+    this.#given[index - this.#first] = true
     this.#waiting.push(encode(index, outcome))
     this.#waitingBytes += textLength(outcome)
     if (this.#waitingBytes > WAITING_BYTES) this.flush()
@@ -52,7 +56,7 @@ export class Answers {
 
   /** @param syncsLater what was committed is not on disk before {@link synced} or {@link sync} */
   committed(transaction: number, syncsLater: boolean): void {
-    for (const index of this.#provisional) this.#given.add(index)
+    for (const index of this.#provisional) this.#given[index - this.#first] = true
     if (syncsLater) this.#unsynced.push({ transaction, indexes: this.#provisional })
     else this.#out.post({ type: 'committed', transaction })
   }

@@ -87,7 +87,8 @@ export class BatchRunner {
     this.#joint = new JointCommits(out)
     this.#sliceMs = sliceMs
     this.#processor = new ProcessorTime(context.clock, processorMs)
-    this.#handles = new LruCache(openCellsMax)
+    // The cache is sure to keep half of that: a handle for each open cell.
+    this.#handles = new LruCache(2 * openCellsMax)
   }
 
   /** Call it before {@link run}. @returns undefined if nothing has to be loaded for the batch */
@@ -106,7 +107,7 @@ export class BatchRunner {
     const parsed = parseBatch(cells)
     // With one changed cell, the COMMIT does the fsync. With several, all are stored together afterwards.
     const syncsLater = parsed.filter(({ operations }) => hasChange(operations)).length > 1
-    const runs: (CellRun & { database?: CellDatabase | undefined })[] = []
+    const runs: CellRun[] = []
     const spent = new Map<number, number>()
     let first = 0
     for (const [at, { cellId, operations }] of parsed.entries()) {
@@ -114,8 +115,10 @@ export class BatchRunner {
         const ms = this.#processor.lap()
         if (ms > 0) spent.set(at, (spent.get(at) ?? 0) + ms)
       }
-      const run = { cellId, operations, first, answers: new Answers(this.#out), syncsLater, spend }
-      runs.push(at === 0 || !this.#isOver() ? { ...run, database: this.#runCell(run) } : run)
+      const answers = new Answers(this.#out, first)
+      const run: CellRun = { cellId, operations, first, answers, syncsLater, spend, database: undefined }
+      runs.push(run)
+      if (at === 0 || !this.#isOver()) this.#runCell(run)
       first += operations.length
     }
     const isToldOf = this.#joint.commit()
@@ -167,16 +170,15 @@ export class BatchRunner {
     timer.cancel()
   }
 
-  /** @returns the cell's database, if it could be opened */
-  #runCell(run: CellRun): CellDatabase | undefined {
+  #runCell(run: CellRun): void {
     const { cellId, operations, first, answers } = run
     const changes: [index: number, operation: Readable][] = []
-    let database: CellDatabase | undefined
     try {
       const isOpen = this.#cells.pool.peek(cellId) !== undefined
       if (!isOpen || !JointCommits.allow(operations)) this.#joint.commit()
       if (!isOpen) this.#out.send({ type: 'upkeep', index: first })
-      database = this.#cells.open(cellId)
+      const database = this.#cells.open(cellId)
+      run.database = database
       const cell = this.#cell(cellId)
       const lookups: [index: number, operation: Readable][] = []
       let hasRead = false
@@ -194,14 +196,13 @@ export class BatchRunner {
         }
       }
       if (lookups.length > 0) this.#lookUp(cell, database, lookups, answers)
-      if (changes.length > 0) this.#change({ ...run, cell, database, changes })
+      if (changes.length > 0) this.#change(run, cell, database, changes)
     } catch (error) {
       // The cell can't be used. Operations that have an answer keep it.
       for (const index of unanswered(operations, first, answers)) answers.add(index, { ok: false, error })
     }
     answers.flush()
     run.spend()
-    return database
   }
 
   /** Runs look-ups in one read transaction: each of its own would lock and unlock the file. */
@@ -236,7 +237,12 @@ export class BatchRunner {
     if (isLarge) answers.flush()
   }
 
-  #change({ cell, database, operations, changes, answers, syncsLater, spend }: ChangeRun): void {
+  #change(
+    { operations, answers, syncsLater, spend }: CellRun,
+    cell: Cell,
+    database: CellDatabase,
+    changes: readonly [index: number, operation: Readable][],
+  ): void {
     answers.flush()
     // A BEGIN may have to checkpoint a WAL that is too long. That time must not count for the last statement.
     const [[index] = [0]] = changes
@@ -330,12 +336,8 @@ interface CellRun {
   syncsLater: boolean
   /** Charges the cell with the processor's time since the last call. */
   spend(): void
-}
-
-interface ChangeRun extends CellRun {
-  cell: Cell
-  database: CellDatabase
-  changes: readonly [index: number, operation: Readable][]
+  /** Undefined until it is open. */
+  database: CellDatabase | undefined
 }
 
 /** A change in a group commit. */
