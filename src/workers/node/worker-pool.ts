@@ -258,7 +258,9 @@ export class WorkerPool {
     const { provisional, notRun } = lost
     const isShared = this.#placement.isShared(slot)
     this.#placement.workerEnded(slot)
-    if (!this.#stopped) {
+    // A slot that gives its worker up stops it: that end costs nobody anything.
+    const wasStopped = slot.stopping && lost.reason === undefined && !lost.worker.ranOutOfMemory
+    if (!this.#stopped && !wasStopped) {
       this.#ended.lost(lost)
       // The shared slot serves many cells, so it gets the spare worker first.
       if (isShared && !slot.stopping) void this.#placement.assignWorker(slot)

@@ -62,3 +62,14 @@ test('the next worker says whether a COMMIT was made of which a worker ended whi
   await node.settle()
   expect(asked.answer).toBe('result')
 })
+
+test('a worker that its isolated slot gives up, and that ends once it has finished, counts as none that was lost', async () => {
+  const { node, worker, asked } = await givingUp('change')
+  const before = node.workers.metrics.workers?.ended
+  worker.answer({ 0: 'result' })
+  worker.say({ type: 'done' })
+  await node.end(worker)
+  expect(asked.answer).toBe('result')
+  expect(node.strikes).toEqual([])
+  expect(node.workers.metrics.workers?.ended).toEqual(before)
+})
