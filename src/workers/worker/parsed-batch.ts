@@ -47,7 +47,7 @@ export function hasUnread(cells: readonly BatchCell[]): boolean {
   return cells.some(({ operations }) => operations.some(({ op }) => op === 'unread'))
 }
 
-/** What reads bodies takes long to load, and most workers never need it. */
+/** What reads bodies takes long to load. A worker has loaded it since its start: see worker-main.ts. */
 export async function loadReader(): Promise<Reader> {
   return (await import('../../service/json/requests.ts')).readUnread
 }

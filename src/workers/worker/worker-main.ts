@@ -9,6 +9,8 @@ import { MessageOrder } from './message-order.ts'
 import { Outbox } from './outbox.ts'
 import { WorkerCells } from './worker-cells.ts'
 import { WorkerTasks } from './worker-tasks.ts'
+// What reads bodies: loaded with the first one, it would hold up all who wait for the worker then.
+import '../../service/json/requests.ts'
 
 /**
  * A worker: a process that holds cells open and runs its node's requests. It opens nothing before its settings arrive;
