@@ -55,9 +55,9 @@ export class CellPlacement {
       perAccountMax: limits.isolatedPerAccount ?? workersMax - 1,
       isolationMs: limits.isolationMs,
       closeMs: limits.silentMs,
-      onReturned: (cellId, dispose) => {
+      onReturned: (cellId, operations) => {
         this.#moves.move(cellId, this.#slotById(cellId))
-        parts.requeue(dispose())
+        parts.requeue(operations)
       },
     })
   }

@@ -16,7 +16,7 @@ export interface IsolatedSlotsParts {
   /** Resolves once the slot has a worker. */
   assignWorker(slot: WorkerSlot): Promise<void>
   /** The cell is no longer isolated, or has another slot. These operations waited. */
-  onReturned(cellId: string, dispose: () => readonly QueuedOperation[]): void
+  onReturned(cellId: string, operations: readonly QueuedOperation[]): void
 }
 
 interface IsolatedSlot {
@@ -148,7 +148,7 @@ export class IsolatedSlots {
     this.#cells.delete(cellId)
     if (isLast) this.#served.clear()
     then()
-    onReturned(cellId, () => slot.dispose())
+    onReturned(cellId, slot.dispose())
     this.assignWorker()
   }
 }

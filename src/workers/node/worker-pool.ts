@@ -258,12 +258,10 @@ export class WorkerPool {
     const { provisional, notRun } = lost
     const isShared = this.#placement.isShared(slot)
     this.#placement.workerEnded(slot)
-    // A slot that gives its worker up stops it: that end costs nobody anything.
-    const wasStopped = slot.stopping && lost.reason === undefined && !lost.worker.ranOutOfMemory
-    if (!this.#stopped && !wasStopped) {
+    if (!slot.stopping) {
       this.#ended.lost(lost)
       // The shared slot serves many cells, so it gets the spare worker first.
-      if (isShared && !slot.stopping) void this.#placement.assignWorker(slot)
+      if (isShared) void this.#placement.assignWorker(slot)
       this.#settleLost(lost, isShared)
       this.#placement.isolated.assignWorker()
     }

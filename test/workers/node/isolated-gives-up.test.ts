@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { A, B, C, HOLD_MS, ScriptedWorkers, STATEMENT_MS } from '../../support/workers/scripted-workers.ts'
+import { A, B, C, HOLD_MS, ScriptedWorkers } from '../../support/workers/scripted-workers.ts'
 
 /** An account with two isolated cells, one place for them, and a statement on the first that begins as that has to give its worker up. */
 async function givingUp(text: string) {
@@ -40,28 +40,6 @@ async function givingUp(text: string) {
   expect([worker.isStopped, worker.isKilled]).toEqual([true, false])
   return { node, worker, asked }
 }
-
-test('a statement that takes too long while its isolated slot gives its worker up costs a strike, and is answered', async () => {
-  const { node, worker, asked } = await givingUp('endless')
-  await node.pass(STATEMENT_MS - 1_400)
-  expect(worker.isKilled).toBe(true)
-  await node.end(worker)
-  expect(asked.error).toMatchObject({ code: 'statement_timeout' })
-  expect(node.strikes).toEqual([A])
-})
-
-test('the next worker says whether a COMMIT was made of which a worker ended while its isolated slot gave it up', async () => {
-  const { node, worker, asked } = await givingUp('change')
-  worker.answer({ 0: 'result' }, 1)
-  await node.end(worker)
-  expect(asked).not.toHaveProperty('error')
-  const next = node.all.find(
-    ({ isEnded, tasks }) => !isEnded && tasks.some(({ task }) => task.task === 'was-committed'),
-  )
-  next?.reply('was-committed', true)
-  await node.settle()
-  expect(asked.answer).toBe('result')
-})
 
 test('a worker that its isolated slot gives up, and that ends once it has finished, counts as none that was lost', async () => {
   const { node, worker, asked } = await givingUp('change')
