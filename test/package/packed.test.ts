@@ -49,6 +49,19 @@ describe('the package', () => {
     )
   })
 
+  test('holds the license of each package that is bundled into it', () => {
+    const code = project.packedFiles.filter((file) => /^dist\/.*\.js$/.test(file))
+    const origins = code.flatMap((file) => [
+      ...project
+        .read(`node_modules/cellstore/${file}`)
+        .matchAll(/^\/\/ node_modules\/((?:@[^/\n]+\/)?[^/\n]+)\//gm),
+    ])
+    const bundled = [...new Set(origins.map(([, name]) => name))]
+    expect(bundled).not.toEqual([])
+    const licenses = bundled.map((name) => `dist/${name}.LICENSE.txt`)
+    expect(project.packedFiles).toEqual(expect.arrayContaining(licenses))
+  })
+
   test('has types that ask for no package without types', () => {
     const types = project.packedFiles.filter((file) => file.endsWith('.d.ts'))
     const specifiers = types.flatMap((file) => [

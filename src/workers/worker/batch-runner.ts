@@ -19,12 +19,9 @@ import { JointCommits } from './joint-commits.ts'
 import type { Outbox } from './outbox.ts'
 import {
   hasChange,
-  hasUnread,
-  loadReader,
   parseBatch,
   type Queued,
   type Readable,
-  type Reader,
   Refused,
   type Runnable,
   readBody,
@@ -69,8 +66,6 @@ export class BatchRunner {
   readonly #joint: JointCommits
   readonly #sliceMs: number
   readonly #processor: ProcessorTime
-  /** Loaded with the first body that the node has not read. */
-  #reader: Reader | undefined
 
   constructor(
     cells: LocalCells,
@@ -89,15 +84,6 @@ export class BatchRunner {
     this.#processor = new ProcessorTime(context.clock, processorMs)
     // The cache is sure to keep half of that: a handle for each open cell.
     this.#handles = new LruCache(2 * openCellsMax)
-  }
-
-  /** Call it before {@link run}. @returns undefined if nothing has to be loaded for the batch */
-  load(cells: readonly BatchCell[]): Promise<void> | undefined {
-    if (this.#reader !== undefined || !hasUnread(cells)) return undefined
-    this.#out.send({ type: 'upkeep', index: undefined })
-    return loadReader().then((reader) => {
-      this.#reader = reader
-    })
   }
 
   /** Resolves once all operations are answered, or returned. No other batch may start before that. */
@@ -143,7 +129,7 @@ export class BatchRunner {
     if (index > 0 && this.#isOver(READING_SHARE)) return undefined
     this.#out.send({ type: 'upkeep', index })
     this.#isAnnounced = true
-    return readBody(operation, this.#reader as Reader)
+    return readBody(operation)
   }
 
   /** Stores what the cells of the batch have committed, in the commit log if it takes that. */

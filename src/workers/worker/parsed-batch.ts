@@ -1,9 +1,7 @@
 import { mayChange, type ParsedOperation, parseOperation } from '../../service/apply-operation.ts'
-import type { readUnread } from '../../service/json/requests.ts'
+import { readUnread } from '../../service/json/requests.ts'
 import type { CellOperation, UnreadOperation } from '../../service/operations.ts'
 import type { BatchCell } from '../protocol/protocol.ts'
-
-export type Reader = typeof readUnread
 
 /** An operation that was read, with the bound that its request gives its statements. */
 export type Readable = ParsedOperation & { statementMs?: number | undefined }
@@ -34,22 +32,13 @@ export function parseBatch(cells: readonly BatchCell[]): ParsedCell[] {
   return cells.map(({ cellId, operations }) => ({ cellId, operations: operations.map(parse) }))
 }
 
-export function readBody(operation: UnreadOperation, read: Reader): Runnable {
+export function readBody(operation: UnreadOperation): Runnable {
   try {
-    const { operation: request, timeoutMs } = read(operation)
+    const { operation: request, timeoutMs } = readUnread(operation)
     return { ...parseOperation(request), statementMs: timeoutMs }
   } catch (error) {
     return new Refused(error)
   }
-}
-
-export function hasUnread(cells: readonly BatchCell[]): boolean {
-  return cells.some(({ operations }) => operations.some(({ op }) => op === 'unread'))
-}
-
-/** What reads bodies takes long to load. A worker has loaded it since its start: see worker-main.ts. */
-export async function loadReader(): Promise<Reader> {
-  return (await import('../../service/json/requests.ts')).readUnread
 }
 
 /** Whether any of them can change the cell: an unread one may. */

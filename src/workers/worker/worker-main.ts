@@ -5,12 +5,9 @@ import { die, listenToNode, writeToNode } from '../protocol/child-side.ts'
 import { logToNode } from '../protocol/log-message.ts'
 import type { ToWorker, WorkerSettings } from '../protocol/protocol.ts'
 import { BatchRunner } from './batch-runner.ts'
-import { MessageOrder } from './message-order.ts'
 import { Outbox } from './outbox.ts'
 import { WorkerCells } from './worker-cells.ts'
 import { WorkerTasks } from './worker-tasks.ts'
-// What reads bodies: loaded with the first one, it would hold up all who wait for the worker then.
-import '../../service/json/requests.ts'
 
 /**
  * A worker: a process that holds cells open and runs its node's requests. It opens nothing before its settings arrive;
@@ -19,20 +16,17 @@ import '../../service/json/requests.ts'
 class WorkerMain {
   #parts: { cells: WorkerCells; batches: BatchRunner; tasks: WorkerTasks } | undefined
   #batch: Promise<void> = Promise.resolve()
-  readonly #order = new MessageOrder<ToWorker>((message) => this.#handle(message))
 
   handle(message: ToWorker): void {
     // It only asks whether the process lives.
     if (message.type === 'ping') out.send({ type: 'pong' })
-    else this.#order.take(message)
-  }
-
-  #handle(message: ToWorker): void {
-    if (message.type === 'settings') {
+    else if (message.type === 'settings') {
       this.#start(message.settings)
       out.send({ type: 'ready' })
-      return
-    }
+    } else this.#handle(message)
+  }
+
+  #handle(message: Exclude<ToWorker, { type: 'ping' | 'settings' }>): void {
     const { cells, batches, tasks } = this.#started
     switch (message.type) {
       case 'batch':
@@ -40,7 +34,7 @@ class WorkerMain {
         for (const { cellId, record } of message.cells)
           if (record !== undefined) cells.setRecord(cellId, record)
         cells.local.pool.endWork()
-        this.#batch = this.#run(batches, message)
+        this.#batch = batches.run(message.cells)
         break
       case 'task':
         if (message.record !== undefined) cells.setRecord(message.task.cellId, message.record)
@@ -71,13 +65,6 @@ class WorkerMain {
         void this.#stop()
         break
     }
-  }
-
-  /** Without a wait: tasks that arrive after a batch must not overtake it. */
-  #run(batches: BatchRunner, { cells }: Extract<ToWorker, { type: 'batch' }>): Promise<void> {
-    const run = () => batches.run(cells)
-    const loaded = batches.load(cells)
-    return loaded === undefined ? run() : this.#order.after(loaded, run)
   }
 
   #start(settings: WorkerSettings): void {

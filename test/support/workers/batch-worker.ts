@@ -81,8 +81,6 @@ export class BatchWorker {
       record: undefined,
       operations: operations.map(({ operation }) => operation),
     }))
-    const loaded = this.#runner.load(wire)
-    if (loaded !== undefined) await loaded
     await this.#runner.run(wire)
   }
 

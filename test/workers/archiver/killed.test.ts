@@ -9,6 +9,8 @@ import { until } from '../../support/until.ts'
 import { openWorkerStore, type WorkerStore } from '../../support/worker-store.ts'
 
 const MIB = 1_048_576
+/** Of workers, while backups run. */
+const KILLS = 12
 
 vi.setConfig({ testTimeout: 90_000 })
 
@@ -25,6 +27,9 @@ beforeEach(async () => {
 })
 
 const archiver = () => readOwner(new StorePaths(node.directory))?.archiver?.pid
+
+/** The worker that holds the cell, or will. */
+const serving = () => node.workers[0]
 
 /** Kills the archiver twice, each time a transfer reaches a phase. */
 function killArchiver(phase: string) {
@@ -76,15 +81,24 @@ test('a new cell from a backup whose archiver is killed twice is whole, and of o
   expect(fs.readdirSync(cells).flatMap((part) => fs.readdirSync(path.join(cells, part)))).toHaveLength(2)
 })
 
-test('a backup is finished however often workers are killed meanwhile', async () => {
+test('backups are finished however often workers are killed meanwhile', async () => {
   const { service } = node
-  let kills = 0
-  const killWorker = () => {
-    if (kills++ < 4) for (const pid of node.workers.slice(0, 1)) process.kill(pid, 'SIGKILL')
-  }
   const { rows } = await service.execute(id, sum)
-  const { version } = await service.backup(id, 'snapshot', { onProgress: killWorker })
-  expect(kills).toBeGreaterThan(4)
+  const killed = new Set<number>()
+  const killing = (async () => {
+    while (killed.size < KILLS) {
+      await until(
+        () => serving() !== undefined && !killed.has(serving() as number),
+        'another worker is there',
+      )
+      const pid = serving() as number
+      process.kill(pid, 'SIGKILL')
+      killed.add(pid)
+    }
+  })()
+  let version = ''
+  while (killed.size < KILLS) version = (await service.backup(id, 'snapshot')).version
+  await killing
   await service.execute(id, { op: 'sql', sql: 'DELETE FROM t' })
   await service.restore(id, { version })
   expect((await service.execute(id, sum)).rows).toEqual(rows)
