@@ -16,6 +16,8 @@ describe.each(TRANSPORTS)('the contract, through %s', (_name, transport) => {
     test.each(rows)('$title: $ask.method is answered $status', async (row) => {
       if (row.bench === undefined) {
         shared.newCell()
+        // An account may restore no more often than that.
+        shared.clock.pass(10_000)
         await play(row, shared)
       } else await playAlone(row, transport)
     })

@@ -4,6 +4,7 @@ import { DRAIN_MS_MAX } from '../../../src/http/drain-body.ts'
 /** A wall clock that stands still until a test steps it. Timers and durations are the real ones: sockets run on them. */
 export class SteppedClock implements Clock {
   #now: number
+  #passed = 0
 
   constructor(now = Date.UTC(2026, 10, 21, 2, 2, 13, 123)) {
     this.#now = now
@@ -17,8 +18,13 @@ export class SteppedClock implements Clock {
     this.#now += ms
   }
 
+  /** Has time pass that nobody waits for: what is due after it is due at once. Call it between requests. */
+  pass(ms: number): void {
+    this.#passed += ms
+  }
+
   monotonic(): number {
-    return systemClock.monotonic()
+    return systemClock.monotonic() + this.#passed
   }
 
   sinceBoot(): number {
