@@ -1,6 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
+import { writeAllSync } from './write-all.ts'
 
 const fsync = promisify(fs.fsync)
 
@@ -78,7 +79,7 @@ async function makeDurably(directory: string): Promise<void> {
 export function writeNewFile(file: string, bytes: Uint8Array): void {
   const fd = fs.openSync(file, 'wx', FILE_MODE)
   try {
-    writeAll(fd, bytes)
+    writeAllSync(fd, bytes)
     fs.fsyncSync(fd)
   } catch (error) {
     fs.rmSync(file, { force: true })
@@ -92,7 +93,7 @@ export function writeNewFile(file: string, bytes: Uint8Array): void {
 export async function writeNewFileAside(file: string, bytes: Uint8Array): Promise<void> {
   const fd = fs.openSync(file, 'wx', FILE_MODE)
   try {
-    writeAll(fd, bytes)
+    writeAllSync(fd, bytes)
     await fsync(fd)
   } finally {
     fs.closeSync(fd)
@@ -139,9 +140,4 @@ export function replaceFile(file: string, bytes: string): void {
 export function fsyncReplaced(file: string): void {
   fsyncPath(file, 'r+')
   fsyncDirectory(path.dirname(file))
-}
-
-/** The system may take fewer bytes than it is given. */
-function writeAll(fd: number, bytes: Uint8Array): void {
-  for (let at = 0; at < bytes.length; ) at += fs.writeSync(fd, bytes, at)
 }

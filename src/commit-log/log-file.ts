@@ -4,6 +4,7 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 import { FILE_MODE, fsyncDirectoryAside, makeDirectory } from '../base/durable-files.ts'
 import { ScratchMemory } from '../base/scratch-memory.ts'
+import { writeAllSync } from '../base/write-all.ts'
 import {
   batchBytes,
   encodeBatch,
@@ -79,8 +80,7 @@ export class LogFile {
     memory.reset()
     const head = { generation: this.#generation, sequence: this.#sequence + 1, time }
     const batch = encodeBatch(records, head, memory.take(batchBytes(records)))
-    for (let at = 0; at < batch.length; )
-      at += fs.writeSync(this.#fd, batch, at, batch.length - at, this.#end + at)
+    writeAllSync(this.#fd, batch, this.#end)
     fs.fdatasyncSync(this.#fd)
     this.#sequence++
     this.#end += batch.length

@@ -3,6 +3,7 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 import { exists, fsyncDirectory } from '../base/durable-files.ts'
 import { isUnreadable } from '../base/unreadable.ts'
+import { writeAllSync } from '../base/write-all.ts'
 import { type LogEntry, SALTS_BYTES } from './log-format.ts'
 import { type LogContents, readLog } from './log-reader.ts'
 import { syncAll } from './sync-all.ts'
@@ -115,8 +116,7 @@ function rewrite(wal: string, records: readonly LogEntry[]): LogEntry[] {
     fs.readSync(fd, salts, 0, SALTS_BYTES, SALTS_AT)
     const own = records.filter((record) => record.salts.equals(salts))
     for (const { bytes, offset } of own) {
-      for (let at = 0; bytes !== undefined && at < bytes.length; )
-        at += fs.writeSync(fd, bytes, at, bytes.length - at, offset + at)
+      if (bytes !== undefined) writeAllSync(fd, bytes, offset)
     }
     return own
   } finally {

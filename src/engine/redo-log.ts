@@ -1,5 +1,6 @@
 import { type FileHandle, open } from 'node:fs/promises'
 import { endianness } from 'node:os'
+import { writeAll } from '../base/write-all.ts'
 import { FRAME_HEADER_BYTES, parseWalHeader, WAL_HEADER_BYTES, type WalHeader } from './wal-file.ts'
 
 const CHUNK_BYTES = 1_048_576
@@ -68,9 +69,7 @@ async function writePages(chunk: Buffer, pageSize: number, database: FileHandle)
 
 async function writeRun(database: FileHandle, run: Buffer[], position: number): Promise<void> {
   const bytes = run.length === 1 ? (run[0] as Buffer) : Buffer.concat(run)
-  for (let at = 0; at < bytes.length; ) {
-    at += (await database.write(bytes, at, bytes.length - at, position + at)).bytesWritten
-  }
+  await writeAll(database, bytes, position)
 }
 
 /** The checksum of sqlite.org/fileformat2, 4.2: two sums over all 32-bit words of the log so far, apart from the other half of each frame's header. */

@@ -1,6 +1,7 @@
 import fs from 'node:fs'
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { exists, FILE_MODE } from '../base/durable-files.ts'
+import { writeAllSync } from '../base/write-all.ts'
 import { PAGE_BYTES } from './cell-settings.ts'
 
 /** The format of SQLite's write-ahead log: sqlite.org/fileformat2, section 4. The file carries no locks (invariant 4). */
@@ -77,7 +78,7 @@ export class WalReader implements Disposable {
     const { pageSize } = this.header
     const target = fs.openSync(to, 'w', FILE_MODE)
     try {
-      if (after > 0) writeBytes(target, this.#read(0, WAL_HEADER_BYTES), WAL_HEADER_BYTES, 0)
+      if (after > 0) writeAllSync(target, this.#read(0, WAL_HEADER_BYTES), 0)
       this.#copyBytes(target, after > 0 ? walBytes(after, pageSize) : 0, walBytes(frames, pageSize))
     } finally {
       fs.closeSync(target)
@@ -136,7 +137,7 @@ export class WalReader implements Disposable {
     for (let at = from; at < to; ) {
       const read = fs.readSync(this.#fd, chunk, 0, Math.min(chunk.length, to - at), at)
       if (read === 0) throw new Error('The write-ahead log is shorter than SQLite says.')
-      writeBytes(target, chunk, read, at)
+      writeAllSync(target, chunk.subarray(0, read), at)
       at += read
     }
     fs.ftruncateSync(target, to)
@@ -182,7 +183,7 @@ export async function rewriteWal(file: string, goesOn: () => boolean): Promise<v
     for (let at = 0; goesOn(); ) {
       const read = fs.readSync(fd, chunk, 0, chunk.length, at)
       if (read === 0) break
-      writeBytes(fd, chunk, read, at)
+      writeAllSync(fd, chunk.subarray(0, read), at)
       at += read
       await turnOfTheLoop()
     }
@@ -190,11 +191,6 @@ export async function rewriteWal(file: string, goesOn: () => boolean): Promise<v
   } finally {
     fs.closeSync(fd)
   }
-}
-
-function writeBytes(fd: number, bytes: Buffer, length: number, at: number): void {
-  let written = 0
-  while (written < length) written += fs.writeSync(fd, bytes, written, length - written, at + written)
 }
 
 function readBytes(fd: number, at: number, length: number): Buffer {

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import fs from 'node:fs/promises'
 import path from 'node:path'
 import { FILE_MODE, makeDirectory } from '../../base/durable-files.ts'
+import { writeAll } from '../../base/write-all.ts'
 import { bufferBody, type ObjectBody } from '../object-store/object-store.ts'
 import { release } from './block-memory.ts'
 import { PacedHash } from './paced-hash.ts'
@@ -91,14 +92,6 @@ export class Spool {
       release(chunk)
     }
     this.#chunks = []
-  }
-}
-
-/** Writes all of `bytes` from `position` on, or at the file's current position. */
-export async function writeAll(handle: fs.FileHandle, bytes: Uint8Array, position?: number): Promise<void> {
-  for (let at = 0; at < bytes.length; ) {
-    const target = position === undefined ? null : position + at
-    at += (await handle.write(bytes, at, bytes.length - at, target)).bytesWritten
   }
 }
 

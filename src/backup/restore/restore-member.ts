@@ -1,9 +1,9 @@
-import { closeSync, openSync, writeSync } from 'node:fs'
+import { closeSync, openSync } from 'node:fs'
 import fs from 'node:fs/promises'
 import { FILE_MODE } from '../../base/durable-files.ts'
+import { writeAll, writeAllSync } from '../../base/write-all.ts'
 import type { Received } from '../archive/archive-reader.ts'
 import { release, releaseOwn } from '../archive/block-memory.ts'
-import { writeAll } from '../archive/spool.ts'
 import type { RestoreTaskRunner } from './restore-task.ts'
 
 /** The file is synced after each so many bytes, so that the fsync at the end has little left to write. */
@@ -101,7 +101,7 @@ export async function writeMemberHere(
   let written: Buffer | undefined
   try {
     for await (const chunk of bytes) {
-      for (let at = 0; at < chunk.length; ) at += writeSync(fd, chunk, at, chunk.length - at, size + at)
+      writeAllSync(fd, chunk, size)
       size += chunk.length
       await tasks.run({ kind: 'hash', file, bytes: size })
       // Chunks come in order: if this one has another buffer, no later chunk shares that of the last one.

@@ -1,8 +1,8 @@
 import fs from 'node:fs/promises'
 import { FILE_MODE } from '../../base/durable-files.ts'
+import { writeAll } from '../../base/write-all.ts'
 import { walBytes } from '../../engine/wal-file.ts'
 import { corrupt } from '../archive/backup-errors.ts'
-import { writeAll } from '../archive/spool.ts'
 import type { PieceOfWal } from '../shipping/cell-pieces.ts'
 import type { WalPart } from './restore-database.ts'
 

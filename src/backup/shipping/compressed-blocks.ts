@@ -2,9 +2,10 @@ import { randomUUID } from 'node:crypto'
 import fs from 'node:fs/promises'
 import path from 'node:path'
 import { FILE_MODE, makeDirectory } from '../../base/durable-files.ts'
+import { writeAll } from '../../base/write-all.ts'
 import { release } from '../archive/block-memory.ts'
 import { type BlockSizes, compressBlock } from '../archive/seekable-zstd.ts'
-import { readAll, writeAll } from '../archive/spool.ts'
+import { readAll } from '../archive/spool.ts'
 
 /** So much is kept in memory; what follows goes to a file. */
 const MEMORY_BYTES_MAX = 8 * 1_048_576
