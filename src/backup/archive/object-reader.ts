@@ -3,6 +3,7 @@ import type { CellError } from '../../errors.ts'
 import type { ByteRange } from '../object-store/byte-range.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
 import { corrupt } from './backup-errors.ts'
+import { allocateBlock, release } from './block-memory.ts'
 import { RangeAhead } from './range-ahead.ts'
 
 /** A smaller object, or rest of one, is read with one request. */
@@ -21,6 +22,12 @@ export class ObjectReader {
   readonly clock: Clock
   readonly #objectStore: ObjectStore
   #aheadBytes = 0
+  #readings = 0
+  /**
+   * Memory of ranges that were read, kept while anything is: a collector that sees so much memory come and go runs all the time,
+   * which took a sixth of a restore's processor time.
+   */
+  readonly #unused: Buffer[] = []
 
   constructor(objectStore: ObjectStore, clock: Clock) {
     this.#objectStore = objectStore
@@ -59,6 +66,7 @@ export class ObjectReader {
       next += range.length
       return range
     }
+    this.#readings++
     try {
       do {
         received = ahead.shift()
@@ -76,13 +84,17 @@ export class ObjectReader {
       } while (ahead.length > 0 || next < size)
     } finally {
       await Promise.all([received, ...ahead].map((each) => each?.close()))
+      this.#readings--
+      if (this.#readings === 0) for (const memory of this.#unused.splice(0)) release(memory)
     }
   }
 
   #receiveAhead(key: string, range: ByteRange, signal: AbortSignal | undefined): RangeAhead {
     const open = (ended: AbortSignal) =>
       this.#receive(key, range, signal === undefined ? ended : AbortSignal.any([signal, ended]))
-    const ahead = new RangeAhead(range, open, () => {
+    const memory = this.#unused.pop() ?? allocateBlock(RANGE_BYTES)
+    const ahead = new RangeAhead(range, memory, open, () => {
+      this.#unused.push(memory)
       this.#aheadBytes -= range.length
     })
     this.#aheadBytes += range.length

@@ -1,5 +1,4 @@
 import type { ByteRange } from '../object-store/byte-range.ts'
-import { allocateBlock, release } from './block-memory.ts'
 
 /** A range of an object that is received into memory before it is needed. */
 export class RangeAhead {
@@ -15,16 +14,18 @@ export class RangeAhead {
   #news = Promise.withResolvers<void>()
 
   /**
+   * @param memory of at least the range's length
    * @param open starts to receive the range, until the signal aborts
-   * @param onClose called once its memory is free
+   * @param onClose called once it no longer uses the memory
    */
   constructor(
     range: ByteRange,
+    memory: Buffer,
     open: (ended: AbortSignal) => AsyncIterable<Uint8Array>,
     onClose: () => void,
   ) {
     this.range = range
-    this.#memory = allocateBlock(range.length)
+    this.#memory = memory
     this.#onClose = onClose
     this.#reception = this.#receive(open(this.#abort.signal))
   }
@@ -55,7 +56,6 @@ export class RangeAhead {
   async #close(): Promise<void> {
     this.#abort.abort()
     await this.#reception
-    release(this.#memory)
     this.#onClose()
   }
 
