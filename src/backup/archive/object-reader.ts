@@ -34,7 +34,7 @@ export class ObjectReader {
     this.clock = clock
   }
 
-  /** Bytes of memory that hold ranges. */
+  /** Bytes of memory that are used for ranges. */
   get aheadBytes(): number {
     return this.#aheadBytes
   }
@@ -95,9 +95,9 @@ export class ObjectReader {
     const memory = this.#unused.pop() ?? allocateBlock(RANGE_BYTES)
     const ahead = new RangeAhead(range, memory, open, () => {
       this.#unused.push(memory)
-      this.#aheadBytes -= range.length
+      this.#aheadBytes -= memory.length
     })
-    this.#aheadBytes += range.length
+    this.#aheadBytes += memory.length
     return ahead
   }
 

@@ -108,23 +108,29 @@ test('reading begins at any byte', async () => {
   expect(store.ranges).toContainEqual({ offset: RANGE_BYTES + 1, length: RANGE_BYTES })
 })
 
-test('however many objects are read at once, the memory for ranges is bounded, and all readings end', async () => {
-  const size = 3 * RANGE_BYTES
-  const bytes = numbered(size)
-  const { reader } = await stored({ large: bytes })
-  let most = 0
-  const readings = Array.from({ length: 20 }, async () => {
-    let length = 0
-    for await (const chunk of reader.read('large', size, 0, {})) {
-      length += chunk.length
-      most = Math.max(most, reader.aheadBytes)
-    }
-    return length
-  })
-  expect(await Promise.all(readings)).toEqual(Array.from({ length: 20 }, () => size))
-  expect(most).toBe(4 * RANGE_BYTES)
-  expect(reader.aheadBytes).toBe(0)
-})
+// A range of any length takes the memory of a whole one.
+test.each([
+  ['three ranges', 3 * RANGE_BYTES],
+  ['a range and a short one', RANGE_BYTES + 1_000],
+])(
+  'however many objects of %s are read at once, the memory for ranges is bounded, and all readings end',
+  async (_, size) => {
+    const bytes = numbered(size)
+    const { reader } = await stored({ large: bytes })
+    let most = 0
+    const readings = Array.from({ length: 20 }, async () => {
+      let length = 0
+      for await (const chunk of reader.read('large', size, 0, {})) {
+        length += chunk.length
+        most = Math.max(most, reader.aheadBytes)
+      }
+      return length
+    })
+    expect(await Promise.all(readings)).toEqual(Array.from({ length: 20 }, () => size))
+    expect(most).toBe(4 * RANGE_BYTES)
+    expect(reader.aheadBytes).toBe(0)
+  },
+)
 
 test('who stops reading, or is cancelled, stops what is received ahead, and frees its memory', async () => {
   const size = 8 * RANGE_BYTES

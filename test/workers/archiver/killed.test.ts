@@ -28,9 +28,6 @@ beforeEach(async () => {
 
 const archiver = () => readOwner(new StorePaths(node.directory))?.archiver?.pid
 
-/** The worker that holds the cell, or will. */
-const serving = () => node.workers[0]
-
 /** Kills the archiver twice, each time a transfer reaches a phase. */
 function killArchiver(phase: string) {
   const killed = new Set<number>()
@@ -81,24 +78,24 @@ test('a new cell from a backup whose archiver is killed twice is whole, and of o
   expect(fs.readdirSync(cells).flatMap((part) => fs.readdirSync(path.join(cells, part)))).toHaveLength(2)
 })
 
-test('backups are finished however often workers are killed meanwhile', async () => {
+/** Kills the worker that holds the cell, or will: at a transfer's `at`th event, and once only. */
+function killWorker(at: number) {
+  let events = 0
+  return () => {
+    const [pid] = node.workers
+    if (events++ === at && pid !== undefined) process.kill(pid, 'SIGKILL')
+  }
+}
+
+test('backups are finished however often the worker of the cell is killed meanwhile', async () => {
   const { service } = node
   const { rows } = await service.execute(id, sum)
-  const killed = new Set<number>()
-  const killing = (async () => {
-    while (killed.size < KILLS) {
-      await until(
-        () => serving() !== undefined && !killed.has(serving() as number),
-        'another worker is there',
-      )
-      const pid = serving() as number
-      process.kill(pid, 'SIGKILL')
-      killed.add(pid)
-    }
-  })()
   let version = ''
-  while (killed.size < KILLS) version = (await service.backup(id, 'snapshot')).version
-  await killing
+  for (let round = 0; node.lostWorkers.length < KILLS; round++) {
+    // The worker has work, and so counts as lost.
+    await service.execute(id, sum)
+    version = (await service.backup(id, 'snapshot', { onProgress: killWorker(round % 3) })).version
+  }
   await service.execute(id, { op: 'sql', sql: 'DELETE FROM t' })
   await service.restore(id, { version })
   expect((await service.execute(id, sum)).rows).toEqual(rows)
