@@ -1,6 +1,7 @@
 import { Budget } from '../base/budget.ts'
 import type { Quotas } from '../catalog/account-quotas.ts'
-import { type HttpRequest, RequestAborted } from './http-message.ts'
+import type { HttpRequest } from './http-message.ts'
+import { whileAsked } from './while-asked.ts'
 
 /** All accounts together may have so many times one account's share under way. */
 const SHARES = 4
@@ -30,14 +31,12 @@ export class BackupReads {
    */
   async run<T>(
     accountId: string | undefined,
-    { signal }: HttpRequest,
+    request: HttpRequest,
     read: (signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
     if (accountId !== undefined) this.#running?.take(accountId, 1)
     try {
-      return await read(signal)
-    } catch (error) {
-      throw signal.aborted ? new RequestAborted() : error
+      return await whileAsked(request, read)
     } finally {
       // What was cancelled has ended by now.
       if (accountId !== undefined) this.#running?.release(accountId, 1)

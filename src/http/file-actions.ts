@@ -9,6 +9,7 @@ import { logCellChange } from './change-log.ts'
 import { FileBody, SQLITE_TYPE } from './file-body.ts'
 import { IDEMPOTENCY_HEADER } from './idempotency.ts'
 import { Query } from './query.ts'
+import { whileAsked } from './while-asked.ts'
 
 /** More time for every export, whatever its rate. */
 const SLOW_START_MS = 60_000
@@ -28,7 +29,10 @@ export const exportCell = cellAction(async (call) => {
     },
   }
   try {
-    exported = await context.service.exportCell(cellId, { ...optionsOf(call), permit })
+    // A client that goes away ends its export: nobody else could take the file.
+    exported = await whileAsked(call.request, (signal) =>
+      context.service.exportCell(cellId, { ...optionsOf(call), signal, permit }),
+    )
   } catch (error) {
     if (hasBegun) charge.move(context.store.databaseBytes(cellId))
     charge.release()
@@ -56,12 +60,10 @@ function deadlineOf({ context: { store, limits } }: CellCall, bytes: number) {
   return { clock: store.clock, ms: SLOW_START_MS + (bytes / limits.exportBytesPerSecond) * 1_000 }
 }
 
-/** A client that goes away ends its export: nobody else could take the file. */
-function optionsOf({ accountId, request }: CellCall) {
-  const { signal, onProgress } = request
-  if (accountId !== undefined || onProgress === undefined) return { signal }
+/** The owner sees how far it is. */
+function optionsOf({ accountId, request: { onProgress } }: CellCall) {
+  if (accountId !== undefined || onProgress === undefined) return {}
   return {
-    signal,
     onProgress: (bytes: number, total: number) => onProgress({ phase: 'read', bytes, total }),
   }
 }
@@ -104,17 +106,16 @@ export async function receive(
 ): Promise<string> {
   const { context, request } = call
   const { bytesMax } = options
-  const { contentLength, signal } = request
+  const { contentLength } = request
   if (contentLength !== undefined && contentLength > bytesMax) throw tooLarge(bytesMax)
   let received = 0
   try {
-    const id = await context.service.importCell(request.stream(), {
-      ...options,
-      signal,
-      onBytes: (bytes) => {
-        received = bytes
-      },
-    })
+    const onBytes = (bytes: number) => {
+      received = bytes
+    }
+    const id = await whileAsked(request, (signal) =>
+      context.service.importCell(request.stream(), { ...options, signal, onBytes }),
+    )
     logCellChange(call, 'a cell is imported', id, { sizeBytes: received })
     return id
   } finally {

@@ -7,14 +7,18 @@ import { flag, text } from '../service/json/fields.ts'
 import { timeOf } from '../service/json/time.ts'
 import type { PurgedCell } from '../store/cell-directory.ts'
 import { type ArchiveCall, archiveAction, archiveActionWith, ok } from './action.ts'
+import { whileAsked } from './while-asked.ts'
 
 /** Which versions of a cell stay: for the store's owner alone. */
 
 export const prune = archiveActionWith(
   z.strictObject({ dry_run: flag.optional() }),
   async (call, { dry_run }) => {
-    const { signal } = call.request
-    return ok(encodePruned(await retentionOf(call).prune(call.cellId, { dryRun: dry_run === true, signal })))
+    const options = { dryRun: dry_run === true }
+    const pruned = await whileAsked(call.request, (signal) =>
+      retentionOf(call).prune(call.cellId, { ...options, signal }),
+    )
+    return ok(encodePruned(pruned))
   },
 )
 
@@ -24,7 +28,8 @@ export const purge = archiveActionWith(z.strictObject({ confirm: text }), async 
     throw new CellError('invalid_request', 'confirm must be the id of the cell.', { field: 'confirm' })
   }
   const { store } = call.context
-  return ok(encodePurged(await store.purgeCell(call.cellId, { signal: call.request.signal })))
+  const purged = await whileAsked(call.request, (signal) => store.purgeCell(call.cellId, { signal }))
+  return ok(encodePurged(purged))
 })
 
 export const pin = archiveActionWith(z.strictObject({ version: text }), async (call, { version }) => {

@@ -1,6 +1,6 @@
 import type { BackupOptions } from '../backup/versions/backup-types.ts'
 import type { Call } from './action.ts'
-import { RequestAborted } from './http-message.ts'
+import { whileAsked } from './while-asked.ts'
 
 /**
  * Backs up, restores or verifies. The owner's command sees the progress, and its end ends the work; a tenant's work goes on without
@@ -11,10 +11,6 @@ export async function transfer<T>(
   run: (options: BackupOptions) => Promise<T>,
 ): Promise<T> {
   if (accountId !== undefined) return await run({ permit, requestId })
-  const { signal, onProgress } = request
-  try {
-    return await run({ signal, onProgress, requestId })
-  } catch (error) {
-    throw signal.aborted ? new RequestAborted() : error
-  }
+  const { onProgress } = request
+  return await whileAsked(request, (signal) => run({ signal, onProgress, requestId }))
 }
