@@ -5,6 +5,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import type { BackupResult } from '../src/backup/versions/backup-types.ts'
+import { builtLibrary } from './built.ts'
 import { HEAD, median, report } from './side-by-side.ts'
 
 /**
@@ -23,9 +24,7 @@ const STORE = `db=$2; cp "$1" "$db"; ${CHECK} & openssl dgst -sha256 "$db" & zst
   openssl dgst -sha256 "$db.zst"; sync "$db.zst"; rm "$db"`
 const RESTORE = `db=$2/cell.db; zstd -dcq < "$1" | tar -xf - -C "$2"; ${CHECK} & openssl dgst -sha256 "$db" & sync "$db"; wait`
 
-const built = '../dist/index.js'
-const { CellStore }: typeof import('../src/index.ts') = await import(built)
-
+const { CellStore } = await builtLibrary()
 const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-bench-backup-'))
 const store = await CellStore.create(path.join(directory, 'data'), {
   objectStore: `file://${path.join(directory, 'objects')}`,

@@ -1,3 +1,4 @@
+import { builtLibrary } from '../built.ts'
 import { BY_HAND, peakMemoryMib } from './bench-node.ts'
 
 export interface LibraryRestores {
@@ -6,8 +7,7 @@ export interface LibraryRestores {
   peak: number
 }
 
-const built = '../../dist/index.js'
-const { CellStore }: typeof import('../../src/index.ts') = await import(built)
+const { CellStore } = await builtLibrary()
 
 /** Opens a store whose cells are lost, and asks for all of them at once: a process of its own, for its memory. */
 const [, , data, objectStore] = process.argv as [string, string, string, string]

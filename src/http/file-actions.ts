@@ -31,7 +31,7 @@ export const exportCell = cellAction(async (call) => {
   try {
     // A client that goes away ends its export: nobody else could take the file.
     exported = await whileAsked(call.request, (signal) =>
-      context.service.exportCell(cellId, { ...optionsOf(call), signal, permit }),
+      context.service.exportCell(cellId, { ...progressOf(call), signal, permit }),
     )
   } catch (error) {
     if (hasBegun) charge.move(context.store.databaseBytes(cellId))
@@ -61,7 +61,7 @@ function deadlineOf({ context: { store, limits } }: CellCall, bytes: number) {
 }
 
 /** The owner sees how far it is. */
-function optionsOf({ accountId, request: { onProgress } }: CellCall) {
+function progressOf({ accountId, request: { onProgress } }: CellCall) {
   if (accountId !== undefined || onProgress === undefined) return {}
   return {
     onProgress: (bytes: number, total: number) => onProgress({ phase: 'read', bytes, total }),

@@ -14,9 +14,8 @@ import { whileAsked } from './while-asked.ts'
 export const prune = archiveActionWith(
   z.strictObject({ dry_run: flag.optional() }),
   async (call, { dry_run }) => {
-    const options = { dryRun: dry_run === true }
     const pruned = await whileAsked(call.request, (signal) =>
-      retentionOf(call).prune(call.cellId, { ...options, signal }),
+      retentionOf(call).prune(call.cellId, { dryRun: dry_run === true, signal }),
     )
     return ok(encodePruned(pruned))
   },
