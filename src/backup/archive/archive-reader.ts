@@ -35,21 +35,22 @@ export const MANIFEST_BYTES_MAX = JSON_BYTES_MAX
  * length and SHA-256 (invariant 10).
  *
  * @param refetch gets what did not come whole once more
+ * @returns whether SQLite's check found the database sound before these very bytes were stored
  * @throws `backup_corrupt`, naming the member; what `source` and `sink` throw
  */
 export async function readArchive(
   source: AsyncIterable<Uint8Array>,
   sink: ArchiveSink,
   refetch?: Refetch,
-): Promise<void> {
-  await readPlain(decompressSeekable(source, refetch), sink)
+): Promise<boolean> {
+  return await readPlain(decompressSeekable(source, refetch), sink)
 }
 
 /** As {@link readArchive}, of an archive that is decompressed already, and whose blocks and seek table are proven. */
 export async function readPlain(
   plain: AsyncIterable<Buffer> | Iterable<Buffer>,
   sink: ArchiveSink,
-): Promise<void> {
+): Promise<boolean> {
   const extract = openExtract()
   const plainBytes = new PlainBytes()
   // The first error is the one to report: all others follow from it.
@@ -68,6 +69,7 @@ export async function readPlain(
   const { seen, checksums } = (await checks) as Members
   if (checksums === undefined) throw corrupt(CHECKSUMS_MEMBER, 'it is missing')
   compareChecksums(seen, checksums.members)
+  return checksums.quick_check === 'ok'
 }
 
 /**

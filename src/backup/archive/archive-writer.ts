@@ -24,6 +24,8 @@ export interface ArchiveManifest {
 export interface ArchiveOptions {
   /** The manifest and the checksums are lists that programs read: they take no line for each value. */
   isCompact?: boolean | undefined
+  /** Whether SQLite finds the database sound: the checksums, which come last, say so. */
+  isSound?: Promise<boolean> | undefined
   signal?: AbortSignal | undefined
   /** Called with the plain bytes read so far, and how many there are. */
   onProgress?: ((bytes: number, total: number) => void) | undefined
@@ -78,7 +80,7 @@ async function fill(
   manifestBytes: Buffer,
   members: readonly MemberSource[],
   mtime: Date,
-  { isCompact, signal, onProgress }: ArchiveOptions,
+  { isCompact, isSound, signal, onProgress }: ArchiveOptions,
 ): Promise<void> {
   const total = members.reduce((sum, { size }) => sum + size, 0)
   let done = 0
@@ -90,6 +92,7 @@ async function fill(
   const checksums: Checksums = { members: [] }
   checksums.members.push(await addMember(pack, fromBytes(MANIFEST_MEMBER, manifestBytes), mtime, () => {}))
   for (const member of members) checksums.members.push(await addMember(pack, member, mtime, counted))
+  if (await isSound) checksums.quick_check = 'ok'
   await addMember(pack, fromBytes(CHECKSUMS_MEMBER, encodeJsonMember(checksums, isCompact)), mtime, () => {})
   pack.finalize()
 }

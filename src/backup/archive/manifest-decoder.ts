@@ -53,6 +53,7 @@ const checksumsSchema: z.ZodType<Checksums> = z.object({
   members: z.array(
     z.object({ name: z.string(), size: z.int().nonnegative(), sha256: z.string().regex(/^[0-9a-f]{64}$/) }),
   ),
+  quick_check: z.literal('ok').optional().catch(undefined),
 })
 
 /** @throws `backup_corrupt`; for a newer format, with the advice to update */

@@ -70,6 +70,8 @@ export type ManifestHead = Omit<Manifest, 'database' | 'wals'>
 export interface Checksums {
   /** SHA-256 in hexadecimal. */
   members: { name: string; size: number; sha256: string }[]
+  /** What SQLite's check of the database found before these bytes of it were stored. Absent if it was not checked, or holds none. */
+  quick_check?: 'ok' | undefined
 }
 
 export function encodeJsonMember(value: object, isCompact = false): Buffer {

@@ -10,6 +10,7 @@ import type { BackupProgressTable } from '../changes/progress-table.ts'
 import { BackupRunner } from '../create/backup-runner.ts'
 import { PutProbe } from '../create/put-probe.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
+import { SOUND } from '../restore/restore-task.ts'
 import { RestoreThreads, type SeparateChecks } from '../restore/restore-threads.ts'
 import { RestoresInProgress } from '../restore/restores-in-progress.ts'
 import { backedUpTo } from '../shipping/backed-up-to.ts'
@@ -134,7 +135,7 @@ export class BackupDestination {
       clock,
       log,
       proveDatabase: async (file, size, whose) => {
-        await threads.check({ kind: 'prove', file, member: DATABASE_MEMBER }, size, whose)
+        return (await threads.check({ kind: 'prove', file, member: DATABASE_MEMBER }, size, whose)) === SOUND
       },
     })
   }

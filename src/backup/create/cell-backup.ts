@@ -24,12 +24,17 @@ export interface BackupTarget {
   /** The last log object that is stored; null if there is none. */
   lastLogObject(): string | null
   clock: Clock
-  /** Runs SQLite's check of every page. @throws `backup_corrupt`; the signal's reason */
+  /**
+   * Runs SQLite's check of every page.
+   *
+   * @returns false if it takes too long
+   * @throws `backup_corrupt`; the signal's reason
+   */
   proveDatabase(
     file: string,
     size: number,
     whose: { account: string; signal: AbortSignal; base: string },
-  ): Promise<void>
+  ): Promise<boolean>
 }
 
 /** What to make, and under which name. */
@@ -148,12 +153,12 @@ export class CellBackup {
   }
 
   /** Damage that goes into a backup is found only when the last sound one may be gone. */
-  async #prove(copy: BaseCopy | undefined, signal: AbortSignal): Promise<void> {
-    if (copy === undefined) return
+  async #prove(copy: BaseCopy | undefined, signal: AbortSignal): Promise<boolean> {
+    if (copy === undefined) return false
     const { account_id, cell_id: base } = this.#identity
     const account = account_id ?? ''
     try {
-      await this.#target.proveDatabase(copy.path, copy.size, { account, signal, base })
+      return await this.#target.proveDatabase(copy.path, copy.size, { account, signal, base })
     } catch (error) {
       throw isCellError(error, 'backup_corrupt') ? damagedCell(error) : error
     }
@@ -204,6 +209,7 @@ export class CellBackup {
     const both = signal === undefined ? failed.signal : AbortSignal.any([signal, failed.signal])
     const proof = this.#prove(copy, both)
     const writing = writeArchive(spool, manifest, members, {
+      isSound: proof,
       signal: both,
       onProgress: (bytes, total) => onProgress?.({ phase: 'compress', bytes, total }),
     })

@@ -13,8 +13,6 @@ export interface ArchiveWork {
   /** @param bytes that the manifest declares */
   tasksFor(bytes: number): RestoreTaskRunner
   write: WriteMember
-  /** What begins once the file has all bytes of a database without logs after it, the last of which may not be hashed yet. */
-  checkAside?(): (() => void) | undefined
 }
 
 /** Applies one archive of a chain to the database under restore, as it is read. */
@@ -63,9 +61,7 @@ export class ArchiveInChain implements ArchiveSink {
     this.#members.push(name)
     const wal = wals.find((each) => each.name === name)
     if (size !== (wal ?? database)?.size) throw corrupt(name, 'its size differs from the manifest')
-    const check = wals.length === 0 ? this.#work.checkAside?.() : undefined
-    const next = check && { size, begin: check }
-    const received = await this.#work.write(wal === undefined ? file : `${file}-wal`, bytes, tasks, next)
+    const received = await this.#work.write(wal === undefined ? file : `${file}-wal`, bytes, tasks)
     if (wal !== undefined) {
       await tasks.run({ kind: 'apply log', file, member: name, frames: wal.frames })
       // A log's last frame sets the size of the whole file.

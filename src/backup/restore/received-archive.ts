@@ -1,7 +1,7 @@
 import { corrupt } from '../archive/backup-errors.ts'
 import { RANGE_BYTES } from '../archive/object-reader.ts'
 import type { ArchivePlace } from './archive-place.ts'
-import type { RestoreTaskRunner } from './restore-task.ts'
+import { type RestoreTaskRunner, SOUND } from './restore-task.ts'
 
 /**
  * The objects that a thread unpacks in one go. A smaller one is mostly a database that needs no thread. A larger one is
@@ -41,13 +41,13 @@ export class ReceivedArchive {
     return this.#failure === undefined
   }
 
-  /** @returns false if it is not applied, for whatever reason: reading it {@link again} shows which */
-  async unpack(thread: RestoreTaskRunner, place: ArchivePlace): Promise<boolean> {
+  /** @returns undefined if it is not applied, for whatever reason: reading it {@link again} shows which */
+  async unpack(thread: RestoreTaskRunner, place: ArchivePlace): Promise<{ isSound: boolean } | undefined> {
     try {
-      await thread.run({ kind: 'unpack', bytes: this.#bytes.length, place })
-      return true
+      const result = await thread.run({ kind: 'unpack', bytes: this.#bytes.length, place })
+      return { isSound: result === SOUND }
     } catch {
-      return false
+      return undefined
     }
   }
 

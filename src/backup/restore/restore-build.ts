@@ -13,7 +13,7 @@ import { removeUnfinished } from './restore-install.ts'
 import type { CheckedFor, RestoreThreads } from './restore-threads.ts'
 import type { ShippedLog } from './shipped-log.ts'
 
-export interface RestoreProgress extends DownloadProgress, Pick<CheckedFor, 'drillOf'> {
+export interface RestoreProgress extends DownloadProgress, Pick<CheckedFor, 'drillOf' | 'checksAgain'> {
   /** Called with the stored bytes of the whole chain before the first is read, which waits for it. */
   willMove?: ((bytes: number) => Promise<void>) | undefined
   /** What was shipped after the version. */
@@ -26,7 +26,7 @@ const PARALLEL_HEADS = 8
 
 /**
  * Builds the database of a version in `incoming.db` and proves it: every member's length and SHA-256, a complete chain,
- * every frame of every log, and SQLite's quick_check (invariant 10). The cell's own files stay untouched.
+ * every frame of every log, and SQLite's quick_check, now or of the same bytes before they were stored (invariant 10). The cell's own files stay untouched.
  *
  * @returns the database's size in bytes; the file is fsynced
  * @throws `backup_corrupt`, `cell_full` if it is larger than a cell may be; `incoming.db` is removed then
@@ -42,8 +42,8 @@ export async function buildDatabase(
   await makeDirectoryAside(paths.directory)
   removeUnfinished(paths)
   const versions = [...target.chain, target.version]
-  const { signal, drillOf } = progress
-  const whose = { account: target.account_id ?? '', signal, drillOf }
+  const { signal, drillOf, checksAgain } = progress
+  const whose = { account: target.account_id ?? '', signal, drillOf, checksAgain }
   const builder = new RestoreBuilder(paths.restoreTarget, versions, expected, threads, whose)
   // The version to blame for damage.
   let reading: string | undefined
@@ -54,8 +54,7 @@ export async function buildDatabase(
     await progress.willMove?.(download.total)
     for (const version of versions) {
       reading = version
-      const isLast = version === target.version && progress.log === undefined
-      await builder.applyArchive(download.open(version), sizes.get(version) ?? 0, isLast)
+      await builder.applyArchive(download.open(version), sizes.get(version) ?? 0)
     }
     if (progress.log !== undefined) {
       reading = undefined
@@ -63,7 +62,7 @@ export async function buildDatabase(
     }
     reading = target.version
     const size = await builder.prove()
-    await builder.releaseThreads()
+    await builder.releaseThread()
     return size
   } catch (error) {
     const isDamage = isCellError(error, 'backup_corrupt')

@@ -11,12 +11,7 @@ import { writeMember } from './restore-member.ts'
 import type { RestoreTaskRunner } from './restore-task.ts'
 import { RestoreTasks } from './restore-tasks.ts'
 import type { RestoreThread } from './restore-thread.ts'
-import {
-  type CheckedFor,
-  OWN_THREAD_BYTES,
-  type RestoreThreads,
-  SECOND_THREAD_BYTES,
-} from './restore-threads.ts'
+import { type CheckedFor, OWN_THREAD_BYTES, type RestoreThreads } from './restore-threads.ts'
 import { type ReadPiece, writeWal } from './shipped-wal.ts'
 
 /** Applies the archives of a chain, one after the other, to the database under restore. */
@@ -28,11 +23,10 @@ export class RestoreBuilder {
   readonly #whose: CheckedFor
   #tasks: RestoreTaskRunner = new RestoreTasks()
   #thread: RestoreThread | undefined
-  /** Checks the database while the first one hashes it. */
-  #second: RestoreThread | undefined
-  #proof: Promise<number> | undefined
   /** Archives applied so far. */
   #applied = 0
+  /** The database is as one of them has it, and SQLite's check found it sound before it was stored. */
+  #isSound = false
 
   constructor(
     file: string,
@@ -52,10 +46,9 @@ export class RestoreBuilder {
    * Applies the next archive.
    *
    * @param size of the object, in bytes
-   * @param isLast nothing is applied after it
    * @throws `backup_corrupt`; what the archive's source throws
    */
-  async applyArchive(archive: Refetch, size: number, isLast = false): Promise<void> {
+  async applyArchive(archive: Refetch, size: number): Promise<void> {
     const place = {
       file: this.#file,
       version: this.#versions[this.#applied] as string,
@@ -63,8 +56,9 @@ export class RestoreBuilder {
       expected: this.#expected,
     }
     const isUnpackedAtOnce = this.#applied === 0 && size >= UNPACKED_BYTES.min && size <= UNPACKED_BYTES.max
-    if (isUnpackedAtOnce) await this.#unpack(archive, place)
-    else await this.#stream(archive.from(0), archive, place, isLast)
+    this.#isSound = isUnpackedAtOnce
+      ? await this.#unpack(archive, place)
+      : await this.#stream(archive.from(0), archive, place)
     this.#applied++
   }
 
@@ -74,36 +68,18 @@ export class RestoreBuilder {
     checkWal(size, this.#expected.limits)
     const parts = await writeWal(`${this.#file}-wal`, pieces, read)
     const member = parts.at(-1)?.member ?? ''
+    this.#isSound = false
     await this.#tasks.run({ kind: 'apply log', file: this.#file, member, frames, parts })
     checkSize((await fs.stat(this.#file)).size, this.#expected.limits)
   }
 
   /** Call it once all is applied. @returns the database's size in bytes; the file is fsynced */
   async prove(): Promise<number> {
-    this.#proof ??= this.#prove(this.#tasks)
-    return await this.#proof
-  }
-
-  /**
-   * Has SQLite check the database while the first thread hashes the last of it: both only read, and the restore counts once both
-   * have ended well. SQLite trusts no page that it checks, and damage that the hash finds is reported before its findings.
-   */
-  #proveAside(thread: RestoreThread): void {
-    this.#proof = this.#prove(thread)
-    // Awaited later. Until then, a failure must not count as unhandled.
-    this.#proof.catch(() => {})
-  }
-
-  async #prove(tasks: RestoreTaskRunner): Promise<number> {
     const handle = await fs.open(this.#file, 'r+')
     try {
       const { size } = await handle.stat()
       // The fsync runs while SQLite checks.
-      const task = { kind: 'prove', file: this.#file, member: DATABASE_MEMBER } as const
-      const outcomes = await Promise.allSettled([
-        this.#threads.check(task, size, this.#whose, tasks),
-        handle.sync(),
-      ])
+      const outcomes = await Promise.allSettled([this.#check(size), handle.sync()])
       for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
       return size
     } finally {
@@ -111,16 +87,21 @@ export class RestoreBuilder {
     }
   }
 
-  /** Call after {@link prove}: the file is no longer used, and the threads are free for the next restore. */
-  async releaseThreads(): Promise<void> {
-    for (const thread of [this.#second, this.#thread])
-      if (thread !== undefined) await this.#threads.release(thread)
+  /** The very bytes that SQLite has found sound once need no second check. */
+  async #check(size: number): Promise<void> {
+    if (this.#isSound && this.#whose.checksAgain !== true) return
+    const task = { kind: 'prove', file: this.#file, member: DATABASE_MEMBER } as const
+    await this.#threads.check(task, size, this.#whose, this.#tasks)
+  }
+
+  /** Call after {@link prove}: the file is no longer used, and the thread is free for the next restore. */
+  async releaseThread(): Promise<void> {
+    if (this.#thread !== undefined) await this.#threads.release(this.#thread)
   }
 
   /** After a failure: waits for the running tasks and closes the files. */
   async close(): Promise<void> {
-    await Promise.all([this.#tasks.close(), this.#second?.close()])
-    await this.#proof?.catch(() => {})
+    await this.#tasks.close()
   }
 
   /** @param size of what is to be applied */
@@ -135,32 +116,22 @@ export class RestoreBuilder {
   }
 
   /** Reads the whole object, and leaves the rest to the thread. What it can't do is done as with any other archive. */
-  async #unpack(archive: Refetch, place: ArchivePlace): Promise<void> {
+  async #unpack(archive: Refetch, place: ArchivePlace): Promise<boolean> {
     const thread = this.#takeThread()
     const received = await ReceivedArchive.receive(archive.from(0), thread.memory)
-    if (received.isWhole && (await received.unpack(thread, place))) return
-    await this.#stream(received.again(), archive, place)
+    const unpacked = received.isWhole ? await received.unpack(thread, place) : undefined
+    return unpacked?.isSound ?? (await this.#stream(received.again(), archive, place))
   }
 
-  async #stream(
-    source: AsyncIterable<Uint8Array>,
-    archive: Refetch,
-    place: ArchivePlace,
-    isLast = false,
-  ): Promise<void> {
+  async #stream(source: AsyncIterable<Uint8Array>, archive: Refetch, place: ArchivePlace): Promise<boolean> {
     const { readArchive } = await import('../archive/archive-reader.ts')
     const tasksFor = (bytes: number) => {
       this.takeThreadFor(bytes)
-      // Started now, it is ready when the bytes have come.
-      if (isLast && bytes >= SECOND_THREAD_BYTES) this.#second = this.#threads.takeSecond()
       return this.#tasks
     }
-    const checkAside = () => {
-      const second = this.#second
-      return second && (() => this.#proveAside(second))
-    }
-    const applied = new ArchiveInChain(place, { tasksFor, write: writeMember, checkAside })
-    await readArchive(source, applied, archive)
+    const applied = new ArchiveInChain(place, { tasksFor, write: writeMember })
+    const isSound = await readArchive(source, applied, archive)
     applied.end()
+    return isSound
   }
 }

@@ -12,25 +12,11 @@ const SYNC_EVERY_BYTES = 32 * 1_048_576
 /** Parallel writes: enough to keep the disk's threads busy. */
 const WRITES_MAX = 4
 
-/**
- * If a file is checked as soon as it is written, hashing begins when so much of it is: on two processors, it would only hold up
- * the writes, and the check takes half as long as the hash. The system still has the bytes in memory.
- */
-const HASHED_FROM = { share: 0.5, bytesMax: 128 * 1_048_576 }
-
-/** What is done with a file as soon as it has all its bytes, while the last of them are hashed. */
-export interface WhenWritten {
-  /** The bytes that it will have. */
-  size: number
-  begin(): void
-}
-
 /** Writes a member to a file, releases the memory of the chunks, and tells what the file holds then. */
 export type WriteMember = (
   file: string,
   bytes: AsyncIterable<Buffer>,
   tasks: RestoreTaskRunner,
-  next?: WhenWritten,
 ) => Promise<Received>
 
 interface Write {
@@ -48,13 +34,11 @@ export async function writeMember(
   file: string,
   bytes: AsyncIterable<Buffer>,
   tasks: RestoreTaskRunner,
-  next?: WhenWritten,
 ): Promise<Received> {
   const handle = await fs.open(file, 'w', FILE_MODE)
   const writes: Write[] = []
   let size = 0
   let synced = 0
-  const hashedFrom = Math.min((next?.size ?? 0) * HASHED_FROM.share, HASHED_FROM.bytesMax)
   let hashing: Promise<unknown> = Promise.resolve()
   let syncing: Promise<void> = Promise.resolve()
   const finishOldest = async () => {
@@ -65,8 +49,7 @@ export async function writeMember(
     if (writes[0] === undefined) releaseOwn(chunk)
     else if (writes[0].chunk.buffer !== chunk.buffer) release(chunk)
     // Queue the hash task at once: the thread must not wait for this one to receive the result of the last task.
-    if (end >= hashedFrom)
-      hashing = begin(Promise.all([hashing, tasks.run({ kind: 'hash', file, bytes: end })]))
+    hashing = begin(Promise.all([hashing, tasks.run({ kind: 'hash', file, bytes: end })]))
     if (end - synced < SYNC_EVERY_BYTES) return
     synced = end
     await syncing
@@ -79,7 +62,6 @@ export async function writeMember(
       size += chunk.length
     }
     while (writes.length > 0) await finishOldest()
-    next?.begin()
     await hashing
     const sha256 = await tasks.run({ kind: 'digest' })
     await syncing

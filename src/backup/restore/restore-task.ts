@@ -4,7 +4,7 @@ import type { WalPart } from './restore-database.ts'
 
 /** Work on the files of a restore that blocks its thread. */
 export type RestoreTask =
-  /** Applies the first archive of a chain, which is in the thread's memory. */
+  /** Applies the first archive of a chain, which is in the thread's memory. The result is {@link SOUND}, or nothing. */
   | { kind: 'unpack'; bytes: number; place: ArchivePlace }
   /** Continues the hash of a file, from the end of the last such task up to `bytes`. */
   | { kind: 'hash'; file: string; bytes: number }
@@ -17,6 +17,7 @@ export type RestoreTask =
       frames: number
       parts?: readonly WalPart[] | undefined
     }
+  /** Runs SQLite's check of every page. The result is {@link SOUND}. */
   | ({ kind: 'prove'; file: string; member: string } & Check)
   /** Counts the rows of each table. The result is JSON. With `deep`, compares indexes and tables first. */
   | ({ kind: 'examine'; file: string; member: string; deep: boolean } & Check)
@@ -31,6 +32,9 @@ interface Check {
 export type CheckTask = Extract<RestoreTask, Check & { kind: 'prove' | 'examine' }>
 
 export const LEFT = 'left'
+
+/** SQLite's check has found the database sound: now, or before its bytes were stored. */
+export const SOUND = 'sound'
 
 /** Runs tasks one after the other, in this thread or in another (restore-thread.ts). */
 export interface RestoreTaskRunner {

@@ -3,7 +3,7 @@ import fs from 'node:fs'
 import { importDatabase } from '../../engine/import-database.ts'
 import { examineDatabase } from './examine-database.ts'
 import { applyLog, proveDatabase } from './restore-database.ts'
-import { LEFT, type RestoreTask, type RestoreTaskRunner } from './restore-task.ts'
+import { LEFT, type RestoreTask, type RestoreTaskRunner, SOUND } from './restore-task.ts'
 
 const CHUNK_BYTES = 262_144
 
@@ -23,10 +23,10 @@ export class RestoreTasks implements RestoreTaskRunner {
       case 'unpack': {
         const { unpackArchive } = await import('./unpack-archive.ts')
         // A hash that a failure has cut off is of no use to the next task.
-        await unpackArchive(this.#memory.subarray(0, task.bytes), task.place, this).finally(() =>
-          this.close(),
+        const isSound = await unpackArchive(this.#memory.subarray(0, task.bytes), task.place, this).finally(
+          () => this.close(),
         )
-        return undefined
+        return isSound ? SOUND : undefined
       }
       case 'hash':
         this.#hash(task.file, task.bytes)
@@ -37,7 +37,7 @@ export class RestoreTasks implements RestoreTaskRunner {
         applyLog(task.file, task.member, task.frames, task.parts)
         return undefined
       case 'prove':
-        return proveDatabase(task.file, task.member, task.leavesLongChecks) ? undefined : LEFT
+        return proveDatabase(task.file, task.member, task.leavesLongChecks) ? SOUND : LEFT
       case 'examine':
         return this.#examine(task)
       case 'import':

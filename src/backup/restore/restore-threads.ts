@@ -6,9 +6,6 @@ import { RestoreThread } from './restore-thread.ts'
 /** From this size on, a thread does the checks. A thread takes 30 ms to start; smaller members need only a few ms. */
 export const OWN_THREAD_BYTES = 4 * 1_048_576
 
-/** From this size on, the pages are checked on another thread while the rest of the bytes is hashed. */
-export const SECOND_THREAD_BYTES = 32 * 1_048_576
-
 /** Milliseconds that a thread is kept for the next restore: cells are often restored one after the other. */
 const KEPT_MS = 10_000
 
@@ -21,6 +18,8 @@ export interface CheckedFor {
   base?: string | undefined
   /** The cell, if this is a drill of it: such a check is not tried again while the cell's last one took too long. */
   drillOf?: string | undefined
+  /** Also what was checked before it was stored. */
+  checksAgain?: boolean | undefined
 }
 
 /** Runs checks that may take hours, because of the schema, where they can be ended. */
@@ -40,7 +39,6 @@ export class RestoreThreads {
   readonly #clock: Clock
   readonly #keptMax: number
   readonly #kept: KeptThread[] = []
-  #second: RestoreThread | undefined
   readonly #separate: SeparateChecks | undefined
   #closed = false
 
@@ -62,19 +60,8 @@ export class RestoreThreads {
     return kept
   }
 
-  /**
-   * A further thread for a restore that has one, if no other restore has a further one: when several run, the processors
-   * have enough to do, and each thread takes memory. As {@link take}.
-   */
-  takeSecond(): RestoreThread | undefined {
-    if (this.#second?.failed === false) return undefined
-    this.#second = this.take()
-    return this.#second
-  }
-
   /** @param thread has finished all its tasks, and has no file open */
   async release(thread: RestoreThread): Promise<void> {
-    if (thread === this.#second) this.#second = undefined
     if (this.#closed || this.#kept.length >= this.#keptMax) return thread.close()
     thread.keepsAlive(false)
     const timer = this.#clock.setTimer(() => {

@@ -11,19 +11,21 @@ const DECLARED_BYTES_MAX = 128 * 1_048_576
 /**
  * Applies the first archive of a chain, all of which is in memory, without giving up the thread.
  *
+ * @returns as {@link readPlain}
  * @throws what reading it as a stream throws; an error if it declares more than can be done at once
  */
 export async function unpackArchive(
   archive: Uint8Array,
   place: ArchivePlace,
   tasks: RestoreTaskRunner,
-): Promise<void> {
+): Promise<boolean> {
   const tasksFor = (bytes: number) => {
     if (bytes > DECLARED_BYTES_MAX) throw new Error('The archive declares too much to be unpacked at once.')
     return tasks
   }
   const applied = new ArchiveInChain(place, { tasksFor, write: writeMemberHere })
   const bytes = Buffer.from(archive.buffer, archive.byteOffset, archive.byteLength)
-  await readPlain(decompressWhole(bytes), applied)
+  const isSound = await readPlain(decompressWhole(bytes), applied)
   applied.end()
+  return isSound
 }

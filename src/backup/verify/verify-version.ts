@@ -38,7 +38,10 @@ export async function verifyVersion(
 ): Promise<ProvenContents> {
   const scratch = new CellPaths(path.join(spoolDirectory, `verify-${randomUUID()}`))
   try {
-    const sizeBytes = await buildDatabase(reader, manifest, expected, scratch, threads, progress)
+    const sizeBytes = await buildDatabase(reader, manifest, expected, scratch, threads, {
+      ...progress,
+      checksAgain: true,
+    })
     progress.signal?.throwIfAborted()
     const isCatalog = manifest.cell_id === expected.storeId
     const whose = { account: manifest.account_id ?? '', signal: progress.signal }
