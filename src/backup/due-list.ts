@@ -6,6 +6,8 @@ export interface Due {
   kind: BackupKind
   /** Epoch milliseconds. */
   at: number
+  /** Versions of the cell are stored, and nothing continues them: until its next base none of its moments can be restored. */
+  isUrgent: boolean
 }
 
 /** The next backup of each cell, earliest first. */

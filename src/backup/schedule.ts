@@ -1,6 +1,7 @@
 import { AccountQueue } from '../base/account-queue.ts'
 import type { Clock, Timer } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
+import type { Need } from './archiver/job.ts'
 import type { ChangedCells } from './changes/changed-cells.ts'
 import type { BackupProgress } from './changes/progress-table.ts'
 import { type Due, DueList } from './due-list.ts'
@@ -21,6 +22,7 @@ export type RunBackup = (
   cellId: string,
   kind: BackupKind,
   options: MakeBackupOptions,
+  need: Need,
 ) => Promise<BackupResult>
 
 /** Each backup waits up to this share of the interval longer, so that cells that changed together spread out. */
@@ -34,7 +36,7 @@ const TIMER_MS_MAX = 600_000
 /**
  * Backs up every changed cell after each interval: a snapshot or an incremental. An unchanged cell costs nothing. Accounts whose
  * cells are due take turns, and one account has at most half of the backups that run: each may take as long as the account
- * makes it take.
+ * makes it take. Cells that need a new base come first, as after a restore in place; they and the others take turns.
  */
 export class BackupSchedule {
   readonly #settings: ScheduleSettings
@@ -46,6 +48,10 @@ export class BackupSchedule {
   readonly #due = new DueList()
   /** Cells that are due. */
   readonly #waiting = new AccountQueue<string>()
+  /** Those of them that come first. */
+  readonly #urgent = new AccountQueue<string>()
+  /** The last turn was for one of these: the next one is for any cell, so that they hold up no others. */
+  #hadUrgent = false
   readonly #running = new Map<string, { account: string; ended: Promise<void> }>()
   readonly #jitter = new Map<string, number>()
   readonly #notBefore = new Map<string, number>()
@@ -110,12 +116,14 @@ export class BackupSchedule {
     this.#timer?.cancel()
     this.#timer = undefined
     const now = this.#clock.now()
-    for (const { cellId } of this.#due.takeDue(now)) {
-      this.#waiting.add(this.#cells.accountOf(cellId), cellId)
+    for (const { cellId, isUrgent } of this.#due.takeDue(now)) {
+      const account = this.#cells.accountOf(cellId)
+      this.#waiting.add(account, cellId)
+      if (isUrgent) this.#urgent.add(account, cellId)
     }
     // Each backup that ends calls this again.
     while (this.#running.size < this.#settings.concurrency) {
-      const cellId = this.#waiting.take((account) => this.#isWithinShare(account))
+      const cellId = this.#take()
       if (cellId === undefined) break
       this.#due.remove(cellId)
       const due = this.#dueNow(cellId)
@@ -126,6 +134,19 @@ export class BackupSchedule {
     if (first === undefined) return
     const waitMs = Math.min(first.at - now, TIMER_MS_MAX)
     this.#timer = this.#clock.setTimer(() => this.#startDue(), waitMs)
+  }
+
+  /** Removes and returns the cell whose turn it is. */
+  #take(): string | undefined {
+    const mayHave = (account: string) => this.#isWithinShare(account)
+    const urgent = this.#hadUrgent ? undefined : this.#urgent.take(mayHave)
+    this.#hadUrgent = urgent !== undefined
+    const cellId = urgent ?? this.#waiting.take(mayHave)
+    if (cellId === undefined) return undefined
+    const account = this.#cells.accountOf(cellId)
+    this.#waiting.remove(account, cellId)
+    this.#urgent.remove(account, cellId)
+    return cellId
   }
 
   #isWithinShare(account: string): boolean {
@@ -158,9 +179,12 @@ export class BackupSchedule {
 
   /** A due snapshot replaces the incremental. */
   #dueOf(progress: BackupProgress): Due | undefined {
-    const { cellId, history, dirty, dirtySinceSnapshot, lastBackupAt, lastSnapshotAt } = progress
+    const { cellId, chain, history, dirty, dirtySinceSnapshot, lastBackupAt, lastSnapshotAt, storedTo } =
+      progress
     const { snapshotEveryMs, incrementalEveryMs, historyWithinMs } = this.#settings
-    const candidates: Due[] = []
+    const candidates: Omit<Due, 'isUrgent'>[] = []
+    const beginsHistory = historyWithinMs !== undefined && dirty && !history?.isStored
+    const isUrgent = beginsHistory && storedTo !== null && chain === null
     if (snapshotEveryMs !== undefined && dirtySinceSnapshot) {
       candidates.push({ cellId, kind: 'snapshot', at: this.#after(cellId, lastSnapshotAt, snapshotEveryMs) })
     }
@@ -171,14 +195,14 @@ export class BackupSchedule {
         at: this.#after(cellId, lastBackupAt, incrementalEveryMs),
       })
     }
-    if (historyWithinMs !== undefined && dirty && !history?.isStored) {
-      const at = this.#after(cellId, progress.changedAt, historyWithinMs)
+    if (beginsHistory) {
+      const at = this.#after(cellId, progress.changedAt, isUrgent ? 0 : historyWithinMs)
       candidates.push({ cellId, kind: 'incremental', at })
     }
     // The earlier one; if both are due, the snapshot, which is first in the list.
     const now = this.#clock.now()
     candidates.sort((a, b) => Math.max(a.at, now) - Math.max(b.at, now))
-    return candidates[0]
+    return candidates[0] && { ...candidates[0], isUrgent }
   }
 
   #after(cellId: string, last: number | null, everyMs: number): number {
@@ -195,10 +219,11 @@ export class BackupSchedule {
     return Math.max(due, notBefore)
   }
 
-  #start({ cellId, kind }: Due): void {
+  #start({ cellId, kind, isUrgent }: Due): void {
     const { signal } = this.#abort
     const run = this.#run as RunBackup
-    const ended = run(cellId, kind, { signal }).then(
+    // It completes what somebody has asked for: in the archiver it comes before what nobody waits for.
+    const ended = run(cellId, kind, { signal }, isUrgent ? 'requested' : 'background').then(
       () => {
         this.#jitter.delete(cellId)
         this.#notBefore.delete(cellId)

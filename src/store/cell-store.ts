@@ -384,7 +384,7 @@ export class CellStore implements CellDirectory {
   start(): void {
     this.core.start()
     this.#upkeep.start({
-      backup: (id, kind, options) => this.backups.backup(id, kind, options, 'background'),
+      backup: (id, kind, options, need) => this.backups.backup(id, kind, options, need),
       prove: (id, options) => this.backups.prove(id, options, 'background'),
       collect: (id, signal) => this.#cells.collect(id, signal),
       recover: (id, signal) => this.backups.recoverIfLost(id, 'background', signal),

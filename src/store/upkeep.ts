@@ -61,7 +61,9 @@ export class Upkeep {
 
   start({ backup, prove, collect, recover }: UpkeepWork): void {
     this.#sweeper.start(collect)
-    this.#schedule?.start((id, kind, options) => backup(id, kind, { ...options, origin: 'schedule' }))
+    this.#schedule?.start((id, kind, options, need) =>
+      backup(id, kind, { ...options, origin: 'schedule' }, need),
+    )
     this.#drills?.start(prove)
     this.#core.recovery?.start(recover)
     if (!this.#core.state.complete) void this.#inspectAll()

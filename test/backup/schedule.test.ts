@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
+import type { Need } from '../../src/backup/archiver/job.ts'
 import type { ChangedCells } from '../../src/backup/changes/changed-cells.ts'
 import type { BackupProgress } from '../../src/backup/changes/progress-table.ts'
 import { BackupSchedule, type ScheduleSettings } from '../../src/backup/schedule.ts'
@@ -16,6 +17,7 @@ class PlannedBackups implements Pick<ChangedCells, keyof ChangedCells> {
   readonly clock = new FakeClock(0)
   readonly cells = new Map<string, BackupProgress>()
   readonly made: { cellId: string; kind: string; at: number }[] = []
+  readonly needs: Need[] = []
   readonly running: { cellId: string; end: (error?: Error) => void }[] = []
   /** Backups end at once. */
   quick = true
@@ -26,7 +28,7 @@ class PlannedBackups implements Pick<ChangedCells, keyof ChangedCells> {
   schedule(settings: Partial<ScheduleSettings>, random = () => 0): BackupSchedule {
     const log = { info() {}, warn() {}, error() {} }
     const schedule = new BackupSchedule({ concurrency: 2, ...settings }, this, this.clock, random, log)
-    schedule.start((cellId, kind, { signal }) => this.make(cellId, kind, signal))
+    schedule.start((cellId, kind, { signal }, need) => this.make(cellId, kind, signal, need))
     this.scans = 0
     return schedule
   }
@@ -69,10 +71,16 @@ class PlannedBackups implements Pick<ChangedCells, keyof ChangedCells> {
     return this.made.map(({ at }) => at)
   }
 
-  async make(cellId: string, kind: 'snapshot' | 'incremental', signal?: AbortSignal): Promise<BackupResult> {
+  async make(
+    cellId: string,
+    kind: 'snapshot' | 'incremental',
+    signal?: AbortSignal,
+    need: Need = 'background',
+  ): Promise<BackupResult> {
     const at = this.clock.now()
     const progress = this.cells.get(cellId) as BackupProgress
     this.made.push({ cellId, kind, at })
+    this.needs.push(need)
     if (!this.quick) {
       await new Promise<void>((resolve, reject) => {
         this.running.push({ cellId, end: (error) => (error ? reject(error) : resolve()) })
@@ -380,5 +388,85 @@ describe('the due cells of one account', () => {
       for (let turn = 0; turn < 5; turn++) await setImmediate()
     }
     expect(backups.made.map(({ cellId }) => cellId)).toEqual(['1/a', '2/a', '1/b', '1/c', '3/a'])
+  })
+})
+
+describe('the base of a cell that has versions, as after a restore in place,', () => {
+  const settings = { incrementalEveryMs: 0, historyWithinMs: MINUTE_MS }
+
+  /** Its versions are stored, and nothing continues them. */
+  function restore(backups: PlannedBackups, schedule: BackupSchedule, cellId: string): void {
+    backups.change(cellId)
+    const restored = backups.cells.get(cellId) as BackupProgress
+    backups.cells.set(cellId, { ...restored, history: null, storedTo: backups.clock.now() })
+    schedule.changed(cellId)
+  }
+
+  /** @returns the queue of a schedule that is full of cells which have a history */
+  function fullQueue(concurrency: number, accounts: string[]) {
+    const backups = new PlannedBackups()
+    backups.quick = false
+    const schedule = backups.schedule({ ...settings, concurrency })
+    for (let cell = 1; cell <= 20; cell++) {
+      for (const account of accounts) {
+        const cellId = `${cell}/${account}`
+        backups.change(cellId)
+        const shipped = backups.cells.get(cellId) as BackupProgress
+        const history = { isStored: true } as BackupProgress['history']
+        backups.cells.set(cellId, { ...shipped, history, storedTo: 0 })
+        schedule.changed(cellId)
+      }
+    }
+    const end = async (count: number) => {
+      for (const { end } of backups.running.splice(0, count)) end()
+      for (let turn = 0; turn < 5; turn++) await setImmediate()
+    }
+    return { backups, schedule, end, begun: () => backups.made.map(({ cellId }) => cellId) }
+  }
+
+  test('is due at once, and comes next however many cells are due', async () => {
+    const { backups, schedule, end, begun } = fullQueue(1, ['a', 'b', 'c'])
+    restore(backups, schedule, 'restored/a')
+    await end(1)
+    expect(begun()).toEqual(['1/a', 'restored/a'])
+    expect(backups.made[1]?.at).toBe(backups.clock.now())
+  })
+
+  test('also if the cell was due before', async () => {
+    const { backups, schedule, end, begun } = fullQueue(1, ['a'])
+    restore(backups, schedule, '20/a')
+    for (let ended = 0; ended < 21; ended++) await end(1)
+    expect(begun().slice(0, 3)).toEqual(['1/a', '20/a', '2/a'])
+    expect(begun()).toHaveLength(20)
+  })
+
+  test('waits as others do after it has failed', async () => {
+    const { backups, schedule, begun } = fullQueue(1, ['a'])
+    restore(backups, schedule, 'restored/a')
+    for (let ended = 0; ended < 3; ended++) {
+      backups.running.shift()?.end(new CellError('object_store_unavailable', 'down'))
+      for (let turn = 0; turn < 5; turn++) await setImmediate()
+    }
+    expect(begun()).toEqual(['1/a', 'restored/a', '2/a', '3/a'])
+  })
+
+  test('leaves every other turn, and half of what runs, to the others of all accounts', async () => {
+    const { backups, schedule, end, begun } = fullQueue(2, ['b', 'c'])
+    await end(2)
+    const before = begun().length
+    for (let i = 0; i < 20; i++) restore(backups, schedule, `${i}/restores`)
+    for (let ended = 0; ended < 12; ended++) await end(1)
+    const accounts = begun()
+      .slice(before)
+      .map((cellId) => cellId.split('/')[1])
+    expect(accounts.filter((account) => account === 'restores').length).toBe(6)
+    expect(accounts.filter((account) => account === 'b').length).toBe(3)
+  })
+
+  test('is made as what somebody has asked for', async () => {
+    const { backups, schedule, end } = fullQueue(1, ['a'])
+    restore(backups, schedule, 'restored/a')
+    await end(1)
+    expect(backups.needs).toEqual(['background', 'requested'])
   })
 })

@@ -137,7 +137,7 @@ export class WorkerService implements CellService {
     this.#archiving?.archiver.start()
     await this.#workers.start()
     this.#upkeep.start({
-      backup: (cellId, kind, options) => this.#backups.backup(cellId, kind, options, 'background'),
+      backup: (cellId, kind, options, need) => this.#backups.backup(cellId, kind, options, need),
       prove: (cellId, options) => this.#backups.prove(cellId, options, 'background'),
       collect: (cellId, signal) => this.#collect(cellId, signal),
       recover: (cellId, signal) => this.#backups.recoverIfLost(cellId, 'background', signal),

@@ -1,5 +1,7 @@
 import { beforeEach, describe, expect, test } from 'vitest'
+import type { BackupDestination } from '../../../src/backup/archiver/backup-destination.ts'
 import { systemClock } from '../../../src/base/clock.ts'
+import type { CellStore } from '../../../src/store/cell-store.ts'
 import { addRow, createLedger, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { storedLogs } from '../../support/backup/stored-logs.ts'
 import { turnsUntil } from '../../support/turns.ts'
@@ -49,5 +51,34 @@ describe('A store with an object store', () => {
     await expect(store.backups.flush()).rejects.toMatchObject({ code: 'object_store_not_configured' })
     await place.advanceUntil(store.close())
     expect(await storedLogs(place.folder())).toEqual([])
+  })
+})
+
+describe('A cell that is restored to an older version', () => {
+  /** Lets the time pass that a flush waits, and no more. */
+  const soon = <T>(work: Promise<T>) => place.advanceUntil(work, 1_000)
+
+  /** @returns the cell, and the older one of its two versions */
+  async function withTwoVersions(store: CellStore) {
+    const cell = createLedger(store)
+    const { version } = await soon(store.backups.snapshot(cell.id))
+    place.clock.advance(1_000)
+    addRow(cell, 'replaced')
+    await soon(store.backups.snapshot(cell.id))
+    return { id: cell.id, version }
+  }
+
+  async function isShipped(store: CellStore, id: string): Promise<boolean> {
+    return !(await soon(store.backups.flush())).withoutHistory.includes(id)
+  }
+
+  test('gets its next base at once: from then on it is shipped', async () => {
+    const store = await place.create(shipped)
+    const { id, version } = await withTwoVersions(store)
+    await soon(store.backups.restore(id, { version }))
+    const { progress } = store.core.destination as BackupDestination
+    await turnsUntil(() => !progress.find(id).dirty, 'the base is stored, and no time has passed')
+    expect(await isShipped(store, id)).toBe(true)
+    await place.advanceUntil(store.close())
   })
 })
