@@ -84,9 +84,10 @@ export class Upkeep {
     this.#schedule?.changed(id)
   }
 
-  /** A cell was restored: its content is another now, with other expiries. */
+  /** A cell was restored: its content is another now, with other expiries. A deleted one exists only now, after its change. */
   cellRestored(id: string): void {
     this.#sweeper.sweepSoon(id)
+    this.#schedule?.changed(id)
   }
 
   /** A cell was made that has content: no backup has it. */

@@ -81,4 +81,15 @@ describe('A cell that is restored to an older version', () => {
     expect(await isShipped(store, id)).toBe(true)
     await place.advanceUntil(store.close())
   })
+
+  test('gets it also if it was deleted', async () => {
+    const store = await place.create(shipped)
+    const { id, version } = await withTwoVersions(store)
+    store.deleteCell(id)
+    await soon(store.backups.restore(id, { version }))
+    const { progress } = store.core.destination as BackupDestination
+    await turnsUntil(() => !progress.find(id).dirty, 'the base is stored, and no time has passed')
+    expect(await isShipped(store, id)).toBe(true)
+    await place.advanceUntil(store.close())
+  })
 })
