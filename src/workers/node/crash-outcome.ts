@@ -12,6 +12,7 @@ export interface CrashOutcome {
 
 /** An operation that may have crashed this many workers is not tried again. */
 const CRASHES_MAX = 3
+const RETRY_MS = 1_000
 
 const FOR_STATEMENTS: ReadonlySet<KillReason | undefined> = new Set(['timeout', 'held-up', 'abandoned'])
 
@@ -57,8 +58,17 @@ export function crashOutcome(
 export function countCrash(operation: QueuedOperation): boolean {
   operation.crashes++
   if (operation.crashes < CRASHES_MAX) return false
-  operation.settle({ ok: false, error: new Error(`The operation crashed its worker ${CRASHES_MAX} times.`) })
+  operation.settle({ ok: false, error: givenUp() })
   return true
+}
+
+/** It invites a retry: nothing of the operation was committed. Whoever kills workers from outside may have stopped by then. */
+function givenUp(): CellError {
+  return new CellError(
+    'busy',
+    `The worker process ended ${CRASHES_MAX} times while it had this request, and nothing of it was changed. Try again later.`,
+    { retryAfterMs: RETRY_MS },
+  )
 }
 
 function timeout(limit: number): CellError {

@@ -172,6 +172,9 @@ test('what has waited for too long by then does not begin again', async () => {
 })
 
 describe('a worker ends by itself', () => {
+  /** Nothing of it was committed, so it may be asked for again. Whoever ended the workers, it is no bug of ours. */
+  const givenUp = { code: 'busy', details: { retryAfterMs: expect.any(Number) } }
+
   test('with no statement running: each goes alone, the one that ends it again and again is given up, all others are done once', async () => {
     const node = await ScriptedWorkers.started()
     const asked = ['a', 'poison', 'b'].map((key) => node.put(key === 'b' ? B : A, key))
@@ -192,7 +195,7 @@ describe('a worker ends by itself', () => {
     }
     expect(done.sort()).toEqual(['a', 'b'])
     expect(asked.map(({ answer }) => answer)).toEqual(['a', undefined, 'b'])
-    expect(asked[1]?.error?.message).toContain('crashed its worker 3 times')
+    expect(asked[1]?.error).toMatchObject(givenUp)
   })
 
   test('with a statement running: that is tried again isolated, and given up in the end; its neighbours are not suspected', async () => {
@@ -207,7 +210,7 @@ describe('a worker ends by itself', () => {
       worker?.kill()
       await node.end(worker as never)
     }
-    expect(statement.error?.message).toContain('crashed its worker 3 times')
+    expect(statement.error).toMatchObject(givenUp)
     expect(neighbour.operation.crashes).toBe(0)
     expect(node.strikes).toEqual([A])
   })
