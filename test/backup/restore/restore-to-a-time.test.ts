@@ -1,10 +1,12 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { beforeEach, describe, expect, test } from 'vitest'
+import type { BackupInfo } from '../../../src/backup/versions/version-index.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { rejectedBy } from '../../support/thrown.ts'
+import { turnsUntil } from '../../support/turns.ts'
 
 let place: ScratchPlace
 beforeEach(() => {
@@ -123,8 +125,12 @@ describe('A restore to a time', () => {
     await soon(store.backups.snapshot(cell.id))
     for (let i = 0; i < 3; i++) oracle.commit(`row ${i}`)
     await restore(store, cell.id, oracle.commits[0]?.time as number)
-    // A history of its own begins with this one.
-    const { version } = await soon(store.backups.snapshot(cell.id))
+    // A history of its own begins with the base that it gets at once.
+    await turnsUntil(
+      () => store.core.destination?.progress.find(cell.id).dirty === false,
+      'the base is stored',
+    )
+    const { version } = (await store.backups.latest(cell.id)) as BackupInfo
     const ship = await shipping(store)
     oracle.commit('after the restore')
     await ship()
