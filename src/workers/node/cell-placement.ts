@@ -55,10 +55,7 @@ export class CellPlacement {
       perAccountMax: limits.isolatedPerAccount ?? workersMax - 1,
       isolationMs: limits.isolationMs,
       closeMs: limits.silentMs,
-      onReturned: (cellId, operations) => {
-        this.#moves.move(cellId, this.#slotById(cellId))
-        parts.requeue(operations)
-      },
+      onReturned: (cell, slot) => this.#leaveIsolated(cell, slot),
     })
   }
 
@@ -163,6 +160,16 @@ export class CellPlacement {
       void this.assignWorker(this.#probationary)
     }
     return this.#probationary
+  }
+
+  /**
+   * What the slot still has goes where the cell belongs now: into another isolated slot, perhaps, and not through the worker
+   * of its neighbours. A cell without any goes where its id puts it.
+   */
+  #leaveIsolated(cell: Owned, slot: WorkerSlot): void {
+    if (slot.idle) this.#moves.move(cell.cellId, this.#slotById(cell.cellId))
+    else this.place(cell)
+    this.#parts.requeue(slot.dispose())
   }
 
   /** Its cells belong elsewhere by now, or get there with their next use. */

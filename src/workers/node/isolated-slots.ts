@@ -15,9 +15,11 @@ export interface IsolatedSlotsParts {
   newSlot(): WorkerSlot
   /** Resolves once the slot has a worker. */
   assignWorker(slot: WorkerSlot): Promise<void>
-  /** The cell is no longer isolated, or has another slot. These operations waited. */
-  onReturned(cellId: string, operations: readonly QueuedOperation[]): void
+  /** The cell is no longer isolated, or has another slot. This one is used up, and may have work of the cell that waited. */
+  onReturned(cell: Owned, slot: WorkerSlot): void
 }
+
+type Owned = Pick<QueuedOperation, 'cellId' | 'accountId'>
 
 interface IsolatedSlot {
   accountId: string
@@ -52,7 +54,7 @@ export class IsolatedSlots {
   }
 
   /** Isolates a cell after a strike. If it is isolated already, its time starts again. */
-  set({ cellId, accountId }: Pick<QueuedOperation, 'cellId' | 'accountId'>): WorkerSlot {
+  set({ cellId, accountId }: Owned): WorkerSlot {
     const now = this.#parts.clock.monotonic()
     const known = this.#cells.get(cellId)
     if (known !== undefined) known.lastStrikeAt = now
@@ -80,17 +82,18 @@ export class IsolatedSlots {
     const next = new Map(awaiting.map(({ accountId }) => [accountId, this.#leaving(accountId)]))
     for (const [cellId, each] of this.#cells) {
       const { accountId, slot, lastStrikeAt, turnSince } = each
+      const cell = { cellId, accountId }
       if (slot.stopping || each.isAwaitingWorker) continue
       const isOver = now - lastStrikeAt > this.#parts.isolationMs
       if (slot.worker === undefined || slot.idle) {
-        if (isOver || (slot.worker !== undefined && awaiting.length > 0)) void this.#release(cellId, slot)
+        if (isOver || (slot.worker !== undefined && awaiting.length > 0)) void this.#release(cell, slot)
         continue
       }
       const leaving = next.get(accountId)
       const isRelieved = leaving !== undefined && leaving < this.#waitingOf(accountId, awaiting)
       if (!(isDeprived || isRelieved) || now - turnSince <= TURN_MS) continue
       if (isRelieved) next.set(accountId, leaving + 1)
-      void this.#release(cellId, slot, () => this.#add(cellId, accountId, lastStrikeAt))
+      void this.#release(cell, slot, () => this.#add(cellId, accountId, each.lastStrikeAt))
     }
     this.assignWorker()
   }
@@ -141,14 +144,14 @@ export class IsolatedSlots {
   }
 
   /** The isolated worker closes the cell before another one opens it (invariant 2). @param then puts it into its next slot */
-  async #release(cellId: string, slot: WorkerSlot, then: () => void = () => {}): Promise<void> {
+  async #release(cell: Owned, slot: WorkerSlot, then: () => void = () => {}): Promise<void> {
     const { closeMs, onReturned } = this.#parts
     await slot.stop(closeMs)
     const isLast = this.#cells.size === 1
-    this.#cells.delete(cellId)
+    this.#cells.delete(cell.cellId)
     if (isLast) this.#served.clear()
     then()
-    onReturned(cellId, slot.dispose())
+    onReturned(cell, slot)
     this.assignWorker()
   }
 }

@@ -258,7 +258,9 @@ export class WorkerPool {
     const { provisional, notRun } = lost
     const isShared = this.#placement.isShared(slot)
     this.#placement.workerEnded(slot)
-    if (!slot.stopping) {
+    // An isolated slot that gives its worker up stops it: such an end costs nobody anything.
+    const wasTold = slot.stopping && lost.reason === undefined && !lost.worker.ranOutOfMemory
+    if (!this.#stopped && !wasTold) {
       this.#ended.lost(lost)
       // The shared slot serves many cells, so it gets the spare worker first.
       if (isShared) void this.#placement.assignWorker(slot)

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { A, B, C, HOLD_MS, ScriptedWorkers } from '../../support/workers/scripted-workers.ts'
+import type { ScriptedWorker } from '../../support/workers/scripted-worker.ts'
+import { A, B, C, HOLD_MS, ScriptedWorkers, STATEMENT_MS } from '../../support/workers/scripted-workers.ts'
 
 /** An account with two isolated cells, one place for them, and a statement on the first that begins as that has to give its worker up. */
 async function givingUp(text: string) {
@@ -38,8 +39,44 @@ async function givingUp(text: string) {
   worker.say({ type: 'started', index: 0 })
   await node.pass(1_500)
   expect([worker.isStopped, worker.isKilled]).toEqual([true, false])
-  return { node, worker, asked }
+  return { node, worker, asked, ask, workerWith }
 }
+
+test('a statement that takes too long while its isolated slot gives its worker up costs a strike, and is answered', async () => {
+  const { node, worker, asked } = await givingUp('endless')
+  await node.pass(STATEMENT_MS - 1_400)
+  expect(worker.isKilled).toBe(true)
+  await node.end(worker)
+  expect(asked.error).toMatchObject({ code: 'statement_timeout' })
+  expect(node.strikes).toEqual([A])
+  expect(node.workers.metrics.workers?.ended).toContainEqual({ reason: 'timeout', count: 1 })
+})
+
+test('the next worker of the cell says whether a COMMIT was made that was running when its isolated slot gave its worker up', async () => {
+  const { node, worker, asked, workerWith } = await givingUp('change')
+  worker.answer({ 0: 'result' }, 1)
+  await node.end(worker)
+  expect(asked).not.toHaveProperty('error')
+  const next = workerWith('b1')
+  next.answer({ 0: 'ok' })
+  next.say({ type: 'done' })
+  await node.pass(200)
+  await node.end(next)
+  const isAsked = ({ tasks }: ScriptedWorker) => tasks.some(({ task }) => task.task === 'was-committed')
+  node.all.find((each) => !each.isEnded && isAsked(each))?.reply('was-committed', true)
+  await node.settle()
+  expect(asked.answer).toBe('result')
+})
+
+test('what waits while an isolated slot gives its worker up goes to the next slot of its cell, and past no shared worker', async () => {
+  const { node, worker, ask } = await givingUp('change')
+  const waits = ask(A, 'waits')
+  worker.answer({ 0: 'result' })
+  worker.say({ type: 'done' })
+  await node.end(worker)
+  expect(node.all.filter(({ given }) => given.includes('waits'))).toEqual([])
+  expect(waits).not.toHaveProperty('error')
+})
 
 test('a worker that its isolated slot gives up, and that ends once it has finished, counts as none that was lost', async () => {
   const { node, worker, asked } = await givingUp('change')
