@@ -1,5 +1,6 @@
 import type { Clock } from '../../base/clock.ts'
 import type { QueuedOperation } from './queued-operation.ts'
+import { chargedFor } from './running-work.ts'
 import type { WorkerSlot } from './worker-slot.ts'
 
 export interface IsolatedSlotsParts {
@@ -10,7 +11,7 @@ export interface IsolatedSlotsParts {
   perAccountMax: number
   /** Milliseconds that a cell stays isolated after its last strike. */
   isolationMs: number
-  /** Milliseconds that a worker may take to close its cell. */
+  /** Milliseconds that a worker may take to close its cell, once nothing runs there. */
   closeMs: number
   newSlot(): WorkerSlot
   /** Resolves once the slot has a worker. */
@@ -146,7 +147,9 @@ export class IsolatedSlots {
   /** The isolated worker closes the cell before another one opens it (invariant 2). @param then puts it into its next slot */
   async #release(cell: Owned, slot: WorkerSlot, then: () => void = () => {}): Promise<void> {
     const { closeMs, onReturned } = this.#parts
-    await slot.stop(closeMs)
+    const { work } = slot
+    // What runs ends at its own deadline: killed before that, it would begin again.
+    await slot.stop(closeMs + (work === undefined ? 0 : chargedFor(work).statementMs))
     const isLast = this.#cells.size === 1
     this.#cells.delete(cell.cellId)
     if (isLast) this.#served.clear()

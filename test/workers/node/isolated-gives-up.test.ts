@@ -3,10 +3,10 @@ import type { ScriptedWorker } from '../../support/workers/scripted-worker.ts'
 import { A, B, C, HOLD_MS, ScriptedWorkers, STATEMENT_MS } from '../../support/workers/scripted-workers.ts'
 
 /** An account with two isolated cells, one place for them, and a statement on the first that begins as that has to give its worker up. */
-async function givingUp(text: string) {
+async function givingUp(text: string, statementMs = STATEMENT_MS) {
   const node = await ScriptedWorkers.started()
-  const ask = (cell: string, what: string) =>
-    node.sql(cell, what, { accountId: 'x', notAfter: node.clock.monotonic() + 60_000 })
+  const ask = (cell: string, what: string, told = {}) =>
+    node.sql(cell, what, { accountId: 'x', notAfter: node.clock.monotonic() + 60_000, ...told })
   const workerWith = (what: string) => {
     const worker = node.all.findLast((each) => !each.isEnded && each.given.includes(what))
     if (worker === undefined) throw new Error(`No worker was given ${what}.`)
@@ -33,7 +33,7 @@ async function givingUp(text: string) {
   await node.pass(4_000)
   worker.answer({ 0: 'done' })
   worker.say({ type: 'done' })
-  const asked = ask(A, text)
+  const asked = ask(A, text, { statementMs })
   await node.settle()
   expect(worker.given).toEqual([text])
   worker.say({ type: 'started', index: 0 })
@@ -50,6 +50,17 @@ test('a statement that takes too long while its isolated slot gives its worker u
   expect(asked.error).toMatchObject({ code: 'statement_timeout' })
   expect(node.strikes).toEqual([A])
   expect(node.workers.metrics.workers?.ended).toContainEqual({ reason: 'timeout', count: 1 })
+})
+
+test('a statement that may take longer than a worker may take to end has all of its time', async () => {
+  const { node, worker, asked } = await givingUp('long', 60_000)
+  node.clock.advance(40_000)
+  await node.settle()
+  expect(worker.isKilled).toBe(false)
+  node.clock.advance(20_000)
+  await node.pass(20)
+  await node.end(worker)
+  expect(asked.error).toMatchObject({ code: 'statement_timeout' })
 })
 
 test('the next worker of the cell says whether a COMMIT was made that was running when its isolated slot gave its worker up', async () => {
