@@ -44,7 +44,8 @@ export function archivingInProcess(
     log: settings.log,
   })
   const permits = new RestorePermits()
-  const cells = new CellsInProcess({ local, record, restored, search, permits }, archived)
+  const { restoreNotes: notes } = core
+  const cells = new CellsInProcess({ local, record, restored, search, permits, notes }, archived)
   const archiver = new Archiver({
     destination,
     cells,

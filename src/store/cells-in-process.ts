@@ -18,6 +18,7 @@ import type { UnshippedSearch } from '../backup/changes/unshipped-search.ts'
 import { type DatabaseReader, OpenDatabaseReader } from '../backup/create/database-reader.ts'
 import type { RestorePermits } from '../backup/restore/restore-permits.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
+import type { BuildNotes } from './build-notes.ts'
 import type { ArchivedCells, LocalCells } from './local-cells.ts'
 
 export interface CellsInProcessParts {
@@ -28,6 +29,8 @@ export interface CellsInProcessParts {
   restored(id: string, manifest: ManifestHead): void
   search: UnshippedSearch
   permits: RestorePermits
+  /** Of the restores that build a database. */
+  notes: BuildNotes
 }
 
 /** The archiver's way to the cells that this process opens: direct calls. */
@@ -97,6 +100,7 @@ export class CellsInProcess implements CellPort {
 
   async beginRestore(cellId: string): Promise<RestoreStart> {
     const { installer } = this.#archived
+    this.#parts.notes.add(cellId)
     installer.begin(cellId)
     return { ...(await this.findCell(cellId)), last: installer.lastVersion(cellId) }
   }
@@ -119,6 +123,7 @@ export class CellsInProcess implements CellPort {
 
   async endRestore(cellId: string): Promise<void> {
     this.#archived.installer.end(cellId)
+    this.#parts.notes.remove(cellId)
   }
 
   async collectLogs(limits: CollectLimits): Promise<CollectedLook> {

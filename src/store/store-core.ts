@@ -10,6 +10,7 @@ import { BackupProgressTable } from '../backup/changes/progress-table.ts'
 import type { EpochGuard } from '../backup/fence/epoch-guard.ts'
 import { remoteRefused } from '../backup/fence/epoch-holder.ts'
 import type { CallOptions, ObjectStore } from '../backup/object-store/object-store.ts'
+import { discardRestored } from '../backup/restore/restore-install.ts'
 import { VerificationTable } from '../backup/verify/verification-table.ts'
 import type { Retention } from '../backup/versions/retention.ts'
 import { RetentionTable } from '../backup/versions/retention-table.ts'
@@ -32,6 +33,7 @@ import { RequestedBackups } from '../catalog/requested-backups.ts'
 import type { Durability } from '../engine/cell-settings.ts'
 import type { CellError } from '../errors.ts'
 import { ExpiryHints } from '../kv/expiry-hints.ts'
+import { BuildNotes } from './build-notes.ts'
 import { CATALOG_SCHEMA } from './catalog-schema.ts'
 import { CellBranches } from './cell-branches.ts'
 import { CellCensus } from './cell-census.ts'
@@ -68,6 +70,8 @@ export class StoreCore implements CellDirectory {
   readonly files: CellFiles
   readonly unreadable: UnreadableCells
   readonly spool: Spool
+  /** Of the restores that build a database. */
+  readonly restoreNotes: BuildNotes
   readonly cellsFolder: CellsFolder
   readonly registry: CellRegistry
   readonly names: CellNames
@@ -137,7 +141,10 @@ export class StoreCore implements CellDirectory {
       this.files = new CellFiles(paths)
       this.unreadable = new UnreadableCells(clock, log)
       this.spool = new Spool(paths.spool)
-      const unfinished = this.#emptySpool()
+      const newCells = new BuildNotes(paths.spool, 'new-cell')
+      this.restoreNotes = new BuildNotes(paths.spool, 'restore')
+      this.#emptySpool(newCells)
+      const unfinished = new UnfinishedCells(newCells)
       const { registry, files, unreadable } = this
       this.census = new CellCensus({ registry, files, unreadable, paths, clock })
       this.hints = new ExpiryHints(this.state)
@@ -333,12 +340,11 @@ export class StoreCore implements CellDirectory {
   }
 
   /** Removes what an earlier process left unfinished. */
-  #emptySpool(): UnfinishedCells {
-    const { spool } = this.paths
-    const unfinished = new UnfinishedCells(spool)
-    for (const id of unfinished.left()) if (this.registry.find(id) === undefined) this.files.remove(id)
-    fs.rmSync(spool, { recursive: true, force: true })
-    return unfinished
+  #emptySpool(newCells: BuildNotes): void {
+    for (const id of newCells.left()) if (this.registry.find(id) === undefined) this.files.remove(id)
+    for (const id of this.restoreNotes.left())
+      this.unreadable.look(id, () => discardRestored(this.paths.cell(id)))
+    fs.rmSync(this.paths.spool, { recursive: true, force: true })
   }
 
   /** Resolves once every change of the catalog so far is in the object store; at once without an object store. */

@@ -101,6 +101,7 @@ export class NodeCells implements CellPort {
   }
 
   async beginRestore(cellId: string): Promise<RestoreStart> {
+    this.#core.restoreNotes.add(cellId)
     this.#building.add(cellId)
     this.#workers.setBuilding([...this.#building])
     const state = await this.#run({ task: 'begin-restore', cellId })
@@ -144,6 +145,7 @@ export class NodeCells implements CellPort {
   async endRestore(cellId: string): Promise<void> {
     if (!this.#building.delete(cellId)) return
     discardRestored(this.#core.paths.cell(cellId))
+    this.#core.restoreNotes.remove(cellId)
     this.#workers.setBuilding([...this.#building])
   }
 
