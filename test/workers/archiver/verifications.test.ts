@@ -86,7 +86,7 @@ test('checks that never end hold up nobody else: not those of another account, n
     void backup.finally(() => (isHeldUp = false))
     const { version } = await node.service.backup(honest, 'snapshot')
     await node.service.restore(honest, { version })
-    expect((await node.service.verify(honest, { deep: true })).version).toBe(version)
+    expect((await node.service.verify(honest, { version, deep: true })).version).toBe(version)
     await deletions
     const again = await node.service.backup(honest, 'snapshot')
     expect(again.version).not.toBe(version)
