@@ -1,3 +1,4 @@
+import fs from 'node:fs'
 import { expect, test } from 'vitest'
 import { CellError } from '../../src/errors.ts'
 import { openWorkerStore } from '../support/worker-store.ts'
@@ -16,6 +17,7 @@ test.each([
     await node.service.backup(cell, 'snapshot')
   }
   await Promise.all(cells.map((cell) => node.service.restore(cell)))
+  expect(fs.readdirSync(node.store.paths.spool).filter((name) => name.startsWith('restore-'))).toEqual([])
   for (const cell of cells) {
     const { rows } = await node.service.execute(cell, { op: 'sql', sql: 'SELECT length(x) AS bytes FROM t' })
     expect(rows).toEqual([{ bytes: 5_000_000 }])
