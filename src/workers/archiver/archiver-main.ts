@@ -22,9 +22,12 @@ import { logToNode } from '../protocol/log-message.ts'
 import { encodeMessage } from '../protocol/messages.ts'
 import { toWireError } from '../protocol/wire-error.ts'
 import { CheckProcesses } from './check-processes.ts'
+import { Outbox } from './outbox.ts'
 import { RemoteCells } from './remote-cells.ts'
 
-const send = (message: FromArchiver) => writeToNode(encodeMessage(message))
+const outbox = new Outbox(systemClock, writeToNode)
+const send = (message: FromArchiver) => outbox.send(encodeMessage(message))
+const sendSoon = (message: FromArchiver) => outbox.sendSoon(encodeMessage(message))
 const log = logToNode(send)
 
 /**
@@ -79,7 +82,7 @@ class ArchiverMain {
     const clock = systemClock
     const state = LocalState.join(paths.localState)
     const opened = openObjectStore(url, { clock, dataDir })
-    const objectStore = new ObservedObjectStore(opened, (ended) => send({ type: 'object-store', ended }))
+    const objectStore = new ObservedObjectStore(opened, (ended) => sendSoon({ type: 'object-store', ended }))
     const guard = new EpochGuard(objectStore, clock)
     if (epoch !== undefined) guard.hold(epoch)
     guard.lost.listen((error) => send({ type: 'taken-over', error: toWireError(error) }))
@@ -128,7 +131,7 @@ class ArchiverMain {
     const options: JobOptions = {
       signal: abort.signal,
       onBegin: () => send({ type: 'begun', id }),
-      onProgress: (event) => send({ type: 'progress', id, event }),
+      onProgress: (event) => sendSoon({ type: 'progress', id, event }),
     }
     try {
       const value = await perform(archiver, job, options)
