@@ -68,7 +68,7 @@ export class CellRestorer {
       const isStored = await this.#ship(cellId, restore)
       isEnded = true
       await this.#endHistory(cellId, restore)
-      const replaced = restore.recovers ? target : await this.#replaced(targets)
+      const replaced = await this.#replaced(targets, restore)
       const replacedAt = isStored && replaced?.manifest.log !== undefined ? replaced.time : null
       const isLast = restore.recovers || (await this.#isLast(target, targets, contents, restore))
       if (!isLast) marked = this.#newMark(cellId, target, contents, restore)
@@ -115,10 +115,11 @@ export class CellRestorer {
     await this.#ship(cellId, restore)
   }
 
-  /** The state that the cell had last, if the object store has it. */
-  async #replaced(targets: RestoreTargets): Promise<RestoreTarget | undefined> {
+  /** The state that the cell had last, if the object store has it. A lost cell may come back as an older one: a restore had replaced it. */
+  async #replaced(targets: RestoreTargets, { recovers }: CellRestore): Promise<RestoreTarget | undefined> {
+    if (recovers && !targets.isReplaced) return undefined
     try {
-      return await targets.last()
+      return await (recovers ? targets.newest() : targets.last())
     } catch (error) {
       // Its newest state cannot be restored. The one that was asked for can.
       if (isUnusable(error)) return undefined

@@ -96,6 +96,22 @@ export class RestoreTargets {
     return cut ? { manifest, ...cut } : versionAlone(manifest)
   }
 
+  /** Whether a restore has replaced the newest state that is stored, and nothing is stored of what came after. */
+  get isReplaced(): boolean {
+    const state = currentState(this.#contents)
+    return state !== undefined && !(state.hasLog && state.until === undefined)
+  }
+
+  /** The newest state that is stored, also if it is replaced. @throws as {@link last} */
+  async newest(): Promise<RestoreTarget> {
+    const [newest] = this.#contents.versions
+    if (newest === undefined) throw noBackupYet()
+    const manifest = await this.#manifest(newest.version)
+    const { wals } = await this.logAfter(manifest)
+    const cut = cutLog(wals, Number.POSITIVE_INFINITY)
+    return cut ? { manifest, ...cut } : versionAlone(manifest)
+  }
+
   /**
    * A listing that lacks the cell's newest versions would set the cell back, without a word. What was shipped after them shows
    * that there are some: a piece is only shipped once a version of its history is stored.

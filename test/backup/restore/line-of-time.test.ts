@@ -129,6 +129,29 @@ describe('A clock that is set back', () => {
     },
   )
 
+  test('after a restore and the loss of the machine, does not hide the state that was replaced', async () => {
+    let store = await place.create(SHIPPED)
+    const { id } = createLedger(store)
+    await soon(store.backups.snapshot(id))
+    const first = place.clock.now()
+    place.clock.advance(2 * HOUR_MS)
+    addRow(store.openCell(id), 'replaced')
+    const last = place.clock.now()
+    await soon(store.backups.flush())
+    await restore(store, id, first)
+    await soon(store.close())
+    place.loseData()
+    place.clock.step(last - HOUR_MS - place.clock.now())
+    store = await place.open(SHIPPED)
+    await soon(store.openCell(id).ensureLocal())
+    expect(notes(store.openCell(id))).toEqual([])
+    addRow(store.openCell(id), 'instead')
+    await soon(store.backups.snapshot(id))
+    await restore(store, id, last)
+    expect(notes(store.openCell(id))).toEqual(['replaced'])
+    await soon(store.close())
+  })
+
   test('after a restore, makes no later commit one from before it', async () => {
     const store = await place.create(SHIPPED)
     const { id } = createLedger(store)
