@@ -72,6 +72,11 @@ export class Batch {
     return this.#statement
   }
 
+  /** The longest time that one of its operations may take that have no answer yet. */
+  get deadlineMs(): number {
+    return Math.max(0, ...this.#operations.map(({ isSettled, statementMs }) => (isSettled ? 0 : statementMs)))
+  }
+
   /** Set once the batch is done. */
   get finished(): FinishedBatch | undefined {
     return this.#finished

@@ -1,6 +1,5 @@
 import type { Clock } from '../../base/clock.ts'
 import type { QueuedOperation } from './queued-operation.ts'
-import { chargedFor } from './running-work.ts'
 import type { WorkerSlot } from './worker-slot.ts'
 
 export interface IsolatedSlotsParts {
@@ -147,9 +146,8 @@ export class IsolatedSlots {
   /** The isolated worker closes the cell before another one opens it (invariant 2). @param then puts it into its next slot */
   async #release(cell: Owned, slot: WorkerSlot, then: () => void = () => {}): Promise<void> {
     const { closeMs, onReturned } = this.#parts
-    const { work } = slot
-    // What runs ends at its own deadline: killed before that, it would begin again.
-    await slot.stop(closeMs + (work === undefined ? 0 : chargedFor(work).statementMs))
+    // What runs, or begins in the same batch, ends at its own deadline: killed before that, it would begin again.
+    await slot.stop(closeMs + slot.deadlineMs)
     const isLast = this.#cells.size === 1
     this.#cells.delete(cell.cellId)
     if (isLast) this.#served.clear()

@@ -70,6 +70,11 @@ export class WorkerSlot {
     return this.#task ?? this.#batch?.statement
   }
 
+  /** Milliseconds that one piece of what its worker has to do may take. */
+  get deadlineMs(): number {
+    return Math.max(this.#task?.cell.statementMs ?? 0, this.#batch?.deadlineMs ?? 0)
+  }
+
   get stopping(): boolean {
     return this.#stopping
   }

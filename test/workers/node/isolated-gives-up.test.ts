@@ -3,7 +3,11 @@ import type { ScriptedWorker } from '../../support/workers/scripted-worker.ts'
 import { A, B, C, HOLD_MS, ScriptedWorkers, STATEMENT_MS } from '../../support/workers/scripted-workers.ts'
 
 /** An account with two isolated cells, one place for them, and a statement on the first that begins as that has to give its worker up. */
-async function givingUp(text: string, statementMs = STATEMENT_MS) {
+async function givingUp(
+  text: string,
+  statementMs = STATEMENT_MS,
+  after?: [text: string, statementMs: number],
+) {
   const node = await ScriptedWorkers.started()
   const ask = (cell: string, what: string, told = {}) =>
     node.sql(cell, what, { accountId: 'x', notAfter: node.clock.monotonic() + 60_000, ...told })
@@ -34,12 +38,13 @@ async function givingUp(text: string, statementMs = STATEMENT_MS) {
   worker.answer({ 0: 'done' })
   worker.say({ type: 'done' })
   const asked = ask(A, text, { statementMs })
+  const rest = after && ask(A, after[0], { statementMs: after[1] })
   await node.settle()
-  expect(worker.given).toEqual([text])
+  expect(worker.given).toEqual(after === undefined ? [text] : [text, after[0]])
   worker.say({ type: 'started', index: 0 })
   await node.pass(1_500)
   expect([worker.isStopped, worker.isKilled]).toEqual([true, false])
-  return { node, worker, asked, ask, workerWith }
+  return { node, worker, asked, rest, ask, workerWith }
 }
 
 test('a statement that takes too long while its isolated slot gives its worker up costs a strike, and is answered', async () => {
@@ -61,6 +66,19 @@ test('a statement that may take longer than a worker may take to end has all of 
   await node.pass(20)
   await node.end(worker)
   expect(asked.error).toMatchObject({ code: 'statement_timeout' })
+})
+
+test('so has one that begins in the same batch after that', async () => {
+  const { node, worker, asked, rest } = await givingUp('short', STATEMENT_MS, ['long', 60_000])
+  worker.answer({ 0: 'done' })
+  worker.say({ type: 'started', index: 1 })
+  node.clock.advance(59_000)
+  await node.settle()
+  expect(worker.isKilled).toBe(false)
+  worker.answer({ 1: 'long' })
+  worker.say({ type: 'done' })
+  await node.end(worker)
+  expect([asked.answer, rest?.answer]).toEqual(['done', 'long'])
 })
 
 test('the next worker of the cell says whether a COMMIT was made that was running when its isolated slot gave its worker up', async () => {
