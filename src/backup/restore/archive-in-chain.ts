@@ -70,10 +70,17 @@ export class ArchiveInChain implements ArchiveSink {
     return received
   }
 
-  /** Call after the archive was read. @throws `backup_corrupt` if a member of the manifest is missing */
-  end(): void {
+  /**
+   * Call after the archive was read.
+   *
+   * @returns whether the database is as the archive has it: no log was applied
+   * @throws `backup_corrupt` if a member of the manifest is missing
+   */
+  end(): boolean {
     const [missing] = this.#expectedMembers().slice(this.#members.length)
     if (missing !== undefined) throw corrupt(missing, 'it is missing')
+    const { database, wals } = this.#manifest as Manifest
+    return database !== null && wals.length === 0
   }
 
   #expectedMembers(): string[] {

@@ -131,7 +131,6 @@ export class RestoreBuilder {
     }
     const applied = new ArchiveInChain(place, { tasksFor, write: writeMember })
     const isSound = await readArchive(source, applied, archive)
-    applied.end()
-    return isSound
+    return applied.end() && isSound
   }
 }

@@ -11,7 +11,7 @@ const DECLARED_BYTES_MAX = 128 * 1_048_576
 /**
  * Applies the first archive of a chain, all of which is in memory, without giving up the thread.
  *
- * @returns as {@link readPlain}
+ * @returns whether SQLite's check found the database sound as it is now, before it was stored
  * @throws what reading it as a stream throws; an error if it declares more than can be done at once
  */
 export async function unpackArchive(
@@ -26,6 +26,5 @@ export async function unpackArchive(
   const applied = new ArchiveInChain(place, { tasksFor, write: writeMemberHere })
   const bytes = Buffer.from(archive.buffer, archive.byteOffset, archive.byteLength)
   const isSound = await readPlain(decompressWhole(bytes), applied)
-  applied.end()
-  return isSound
+  return applied.end() && isSound
 }

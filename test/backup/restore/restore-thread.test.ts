@@ -1,9 +1,13 @@
 import fs from 'node:fs'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import type { Manifest } from '../../../src/backup/archive/manifest.ts'
+import { bufferBody } from '../../../src/backup/object-store/object-store.ts'
 import { RestoreTasks } from '../../../src/backup/restore/restore-tasks.ts'
 import { RestoreThread } from '../../../src/backup/restore/restore-thread.ts'
+import { versionOf } from '../../../src/backup/versions/object-keys.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
+import { archiveOf, memberOf, membersIn } from '../../support/backup/archives.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { filesBelow } from '../../support/temp-directory.ts'
 import { rejectedBy } from '../../support/thrown.ts'
@@ -53,6 +57,17 @@ function checksMade(): string[] {
 
 async function snapshotOf(store: CellStore, cell: Cell): Promise<string> {
   return (await store.backups.snapshot(cell.id)).version
+}
+
+/** What the object of a version holds. */
+async function contentOf(store: CellStore, version: string) {
+  const object = await store.core.destination?.objectStore.get(version)
+  const chunks: Uint8Array[] = []
+  for await (const chunk of object?.body ?? []) chunks.push(Buffer.from(chunk))
+  const members = await membersIn(Buffer.concat(chunks))
+  const manifest = JSON.parse(String(members.get('manifest.json'))) as Manifest
+  members.delete('manifest.json')
+  return { manifest, members: [...members].map(([name, bytes]) => memberOf(name, bytes)) }
 }
 
 describe('A large database is proven on a thread of its own (invariant 10), and a small one is not worth it:', () => {
@@ -159,6 +174,27 @@ describe('What SQLite found sound before it was stored is not checked again (inv
     const checks = checksMade()
     await store.backups.restore(cell.id, { version })
     expect(checks).toEqual(['prove'])
+  })
+
+  test.each([
+    ['a small base', 1],
+    ['one that is unpacked at once', LARGE],
+  ])('but %s with a log of its own is, whatever its checksums say of the database', async (_name, bytes) => {
+    const store = await place.create()
+    const cell = createLedger(store)
+    addRow(cell, 'base', bytes)
+    const base = await contentOf(store, await snapshotOf(store, cell))
+    addRow(cell, 'log')
+    const log = await contentOf(store, (await store.backups.incremental(cell.id)).version)
+    const version = versionOf(cell.id, place.clock.now() + 1_000)
+    const manifest = { ...base.manifest, version, wals: log.manifest.wals }
+    const isSound = Promise.resolve(true)
+    const archive = await archiveOf([...base.members, ...log.members], manifest, { isSound })
+    await store.core.destination?.objectStore.put(version, bufferBody(archive))
+    const checks = checksMade()
+    await store.backups.restore(cell.id, { version })
+    expect(checks).toEqual(['prove'])
+    expect(notes(cell)).toEqual(['base', 'log'])
   })
 
   test('bytes with another hash are refused although SQLite has nothing against them, and nothing is left of the attempt', async () => {

@@ -1,6 +1,10 @@
 import { createHash } from 'node:crypto'
 import { type Received, readArchive } from '../../../src/backup/archive/archive-reader.ts'
-import { type MemberSource, writeArchive } from '../../../src/backup/archive/archive-writer.ts'
+import {
+  type ArchiveOptions,
+  type MemberSource,
+  writeArchive,
+} from '../../../src/backup/archive/archive-writer.ts'
 import type { Manifest } from '../../../src/backup/archive/manifest.ts'
 import { Spool } from '../../../src/backup/archive/spool.ts'
 import { tempDirectory } from '../temp-directory.ts'
@@ -35,10 +39,14 @@ export function memberOf(name: string, bytes: Buffer): MemberSource {
 }
 
 /** The bytes of an archive. */
-export async function archiveOf(members: readonly MemberSource[], manifest = manifestOf()): Promise<Buffer> {
+export async function archiveOf(
+  members: readonly MemberSource[],
+  manifest = manifestOf(),
+  options: ArchiveOptions = {},
+): Promise<Buffer> {
   const spool = new Spool(tempDirectory())
   try {
-    await writeArchive(spool, manifest, members)
+    await writeArchive(spool, manifest, members, options)
     const { body, sha256 } = await spool.finish()
     const bytes = Buffer.from(await body.read(0, body.size))
     if (createHash('sha256').update(bytes).digest('hex') !== sha256)
