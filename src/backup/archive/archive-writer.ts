@@ -49,13 +49,15 @@ export async function writeArchive(
   const manifestBytes = encodeJsonMember(manifest, options.isCompact)
   // A failure of one side ends the other. Both are awaited: neither may write to a spool that is no longer used.
   let cause: unknown
+  const broken = Promise.withResolvers<false>()
   const fail = (error: unknown) => {
     cause ??= error
     pack.destroy()
+    broken.resolve(false)
   }
   await Promise.all([
     drain(pack, compressor, tarBytes(manifestBytes.length)).catch(fail),
-    fill(pack, manifestBytes, members, new Date(manifest.created_at), options).catch(fail),
+    fill(pack, manifestBytes, members, new Date(manifest.created_at), options, broken.promise).catch(fail),
   ])
   if (cause !== undefined) throw cause
   await compressor.finish()
@@ -81,6 +83,7 @@ async function fill(
   members: readonly MemberSource[],
   mtime: Date,
   { isCompact, isSound, signal, onProgress }: ArchiveOptions,
+  broken: Promise<false>,
 ): Promise<void> {
   const total = members.reduce((sum, { size }) => sum + size, 0)
   let done = 0
@@ -92,7 +95,8 @@ async function fill(
   const checksums: Checksums = { members: [] }
   checksums.members.push(await addMember(pack, fromBytes(MANIFEST_MEMBER, manifestBytes), mtime, () => {}))
   for (const member of members) checksums.members.push(await addMember(pack, member, mtime, counted))
-  if (await isSound) checksums.quick_check = 'ok'
+  // A check can take minutes, and ends early only once this has failed.
+  if (await Promise.race([isSound, broken])) checksums.quick_check = 'ok'
   await addMember(pack, fromBytes(CHECKSUMS_MEMBER, encodeJsonMember(checksums, isCompact)), mtime, () => {})
   pack.finalize()
 }

@@ -157,6 +157,22 @@ describe('A source that fails while it is archived', () => {
     await expect(writeArchive(spool, manifestOf(), [endless])).rejects.toThrow('the disk is full')
   })
 
+  test('also while it waits to hear whether the database is sound', async () => {
+    const spool = new Spool(tempDirectory())
+    const asked = Promise.withResolvers<boolean>()
+    let written = 0
+    spool.write = async (bytes) => {
+      written += bytes.length
+      if (written < 3 * 1_048_576) return
+      // All has been read by then.
+      for (let turn = 0; turn < 50; turn++) await new Promise(setImmediate)
+      throw new Error('the disk is full')
+    }
+    const members = [memberOf('cell.db', randomBytes(5 * 1_048_576))]
+    const writing = writeArchive(spool, manifestOf(), members, { isSound: asked.promise })
+    await expect(writing).rejects.toThrow('the disk is full')
+  })
+
   test('or is cancelled, likewise', async () => {
     const folder = tempDirectory()
     const spool = new Spool(folder)
