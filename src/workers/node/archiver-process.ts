@@ -1,3 +1,4 @@
+import { localFailure, toBackupError } from '../../backup/archive/backup-errors.ts'
 import {
   type ArchiverClient,
   type ArchiverRequest,
@@ -254,7 +255,10 @@ export class ArchiverProcess implements ArchiverClient {
       const value = await call.apply(this.#parts.cells, args)
       child.send({ type: 'answer', id, value, error: undefined })
     } catch (error) {
-      child.send({ type: 'answer', id, value: undefined, error: toWireError(error) })
+      // Only codes of ours arrive. A full disk, for example, has one; what has none keeps its words.
+      const isKnown = (localFailure(error) ?? 'internal') !== 'internal'
+      const told = isKnown ? toBackupError(error) : error
+      child.send({ type: 'answer', id, value: undefined, error: toWireError(told) })
     }
   }
 
