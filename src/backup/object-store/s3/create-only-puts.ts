@@ -12,6 +12,8 @@ import { type NewDeadline, type PutAttempt, sendObject } from './send-object.ts'
 export const PROBE_FOLDER = `${RESERVED_FOLDER}/probes/`
 /** How often a put looks for the object that it stored: some endpoints show it a moment later. */
 const PROOF_TRIES = 10
+/** The second one should be refused. Between the first two, another node's sweep may remove the object, if that one's clock is days ahead. */
+const PROBE_PUTS = 3
 /** Answers that may be about the header of a conditional write, or about something else in the request. */
 const AMBIGUOUS = new Set(['InvalidArgument', 'InvalidRequest'])
 /** An endpoint may learn conditional writes, and one answer may have come from a broken proxy: the test is repeated. */
@@ -149,7 +151,7 @@ export class CreateOnlyPuts {
     const attempt = this.#newAttempt(key, bufferBody(Buffer.from('probe')), true)
     using call = this.#newDeadline('call')
     try {
-      for (let twice = 0; twice < 2; twice++) {
+      for (let put = 0; put < PROBE_PUTS; put++) {
         await sendObject(this.#requests, attempt, call)
       }
       return false

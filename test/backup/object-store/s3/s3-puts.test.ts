@@ -244,6 +244,17 @@ describe('Conditional writes', () => {
     expect(later.conditionalWrites).toBe(true)
   })
 
+  test('are known to be honoured also when somebody has removed the first probe', async () => {
+    let removed = false
+    s3.intercept = (request, exchange) => {
+      proceed(request, exchange)
+      if (isProbe(request) && isPut(request) && !removed) removed = s3.objects.delete(request.key)
+    }
+    await store.put('a', bufferBody(small))
+    expect(removed).toBe(true)
+    expect(store.conditionalWrites).toBe(true)
+  })
+
   test('are known to be honoured also when the answer to the first probe was lost', async () => {
     let lost = false
     s3.intercept = (request, exchange) => {
