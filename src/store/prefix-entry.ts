@@ -61,7 +61,7 @@ export class PrefixEntry {
     this.#settings = settings
     this.#clock = clock
     this.guard = new EpochGuard(objectStore, clock)
-    this.store = new FencedObjectStore(objectStore, this.guard)
+    this.store = new FencedObjectStore(objectStore, this.guard, clock)
     this.#holder = new EpochHolder({
       store: objectStore,
       guard: this.guard,

@@ -1,3 +1,4 @@
+import { type Clock, delay } from '../../base/clock.ts'
 import type {
   CallOptions,
   GetOptions,
@@ -12,6 +13,9 @@ import type {
 import { extendsHistory, parseLogKey } from '../versions/object-keys.ts'
 import type { EpochGuard } from './epoch-guard.ts'
 
+/** Milliseconds until a removal that has failed is tried again. */
+const REMOVE_AGAIN_MS = 1_000
+
 /**
  * An object store in which only the node of the newest epoch writes. What extends history counts once no newer fence was
  * seen after it. Every call rejects with `taken_over` after the epoch is lost.
@@ -19,10 +23,12 @@ import type { EpochGuard } from './epoch-guard.ts'
 export class FencedObjectStore implements ObjectStore {
   readonly #store: ObjectStore
   readonly #guard: EpochGuard
+  readonly #clock: Clock
 
-  constructor(store: ObjectStore, guard: EpochGuard) {
+  constructor(store: ObjectStore, guard: EpochGuard, clock: Clock) {
     this.#store = store
     this.#guard = guard
+    this.#clock = clock
   }
 
   get url(): string {
@@ -72,8 +78,19 @@ export class FencedObjectStore implements ObjectStore {
     try {
       await this.#guard.check({ signal })
     } catch (error) {
-      if (parseLogKey(key) === undefined && isShort()) await this.#store.delete(key).catch(() => {})
+      if (parseLogKey(key) === undefined) await this.#remove(key, isShort)
       throw error
+    }
+  }
+
+  /** For as long as it may be removed: if it stays, a total loss of the other node can bring it back. */
+  async #remove(key: string, isShort: () => boolean): Promise<void> {
+    while (isShort()) {
+      try {
+        return await this.#store.delete(key)
+      } catch {
+        await delay(this.#clock, REMOVE_AGAIN_MS)
+      }
     }
   }
 

@@ -87,7 +87,7 @@ class ArchiverMain {
     if (epoch !== undefined) guard.hold(epoch)
     guard.lost.listen((error) => send({ type: 'taken-over', error: toWireError(error) }))
     const destination = new BackupDestination({
-      objectStore: new FencedObjectStore(objectStore, guard),
+      objectStore: new FencedObjectStore(objectStore, guard, clock),
       storeId,
       paths: (id) => paths.cell(id),
       progress: new BackupProgressTable(state),

@@ -2,10 +2,25 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
 import { bufferBody } from '../../../src/backup/object-store/object-store.ts'
 import { fenceKey, fenceTicketKey } from '../../../src/backup/versions/object-keys.ts'
+import { CellError } from '../../../src/errors.ts'
 import { FenceNode } from '../../support/backup/fence-node.ts'
 import { PassingStore, RecordingStore } from '../../support/backup/object-store-decorators.ts'
 import { WeakStore } from '../../support/backup/weak-store.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
+
+class FailingRemovals extends PassingStore {
+  #left: number
+
+  constructor(inner: FileObjectStore, failures: number) {
+    super(inner)
+    this.#left = failures
+  }
+
+  protected override async before(call: string): Promise<void> {
+    if (call === 'delete' && this.#left-- > 0)
+      throw new CellError('object_store_unavailable', 'The object store is down (injected).')
+  }
+}
 
 let folder: FileObjectStore
 let recording: RecordingStore
@@ -77,4 +92,26 @@ test('the ticket of a start that was killed is removed after thirty looks, and n
     .filter(({ call, key }) => call === 'list' && key === fenceKey(1))
   expect(looks).toHaveLength(31)
   await node.stop()
+})
+
+describe('A version of a node that was taken over meanwhile', () => {
+  /** @returns whether it is still there */
+  async function putLate(failures: number): Promise<boolean> {
+    const node = new FenceNode(new FailingRemovals(folder, failures))
+    await node.take()
+    await new FenceNode(folder, { takesOver: true }).take()
+    const late = 'snapshots/0b8f3c52-6f4e-4d0a-9a52-0d7f5a3c9e11/backup-20261121T020213.123Z'
+    const put = node.settled(node.store.put(late, bufferBody(Buffer.from('late'))))
+    await expect(put).rejects.toMatchObject({ code: 'taken_over' })
+    await node.stop()
+    return (await folder.head(late)) !== undefined
+  }
+
+  test('is removed although the first tries fail: a total loss would bring it back (invariant 14)', async () => {
+    expect(await putLate(5)).toBe(false)
+  })
+
+  test('stays after 15 seconds of tries: the next node may have gone on from it', async () => {
+    expect(await putLate(1_000)).toBe(true)
+  })
 })

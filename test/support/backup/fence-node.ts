@@ -37,7 +37,7 @@ export class FenceNode {
     this.clock = clock
     this.directory = directory
     this.guard = new EpochGuard(store, clock)
-    this.store = new FencedObjectStore(store, this.guard)
+    this.store = new FencedObjectStore(store, this.guard, clock)
     this.holder = new EpochHolder({
       store,
       guard: this.guard,
