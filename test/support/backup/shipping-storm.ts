@@ -21,6 +21,11 @@ interface Line {
   passedOver: string[][]
   /** Its files were lost, and nobody has looked yet at what came back. */
   isLost: boolean
+  /**
+   * The same, because another node has taken over. What the former one had on its way comes late, perhaps after the look, and
+   * counts until the new node stores something of the cell (docs/decisions/0019-fencing.md, "Limits").
+   */
+  isTakenOver: boolean
 }
 
 /** Promised rows of a cell that came back without them, because an old listing has hidden a version. */
@@ -66,7 +71,13 @@ export class ShippingStorm implements Storm {
     for (let i = 0; i < CELLS; i++) {
       const cell = this.#store.createCell()
       cell.sql('CREATE TABLE log (n INTEGER PRIMARY KEY, token TEXT, x BLOB)')
-      this.#lines.set(cell.id, { committed: [], promised: 0, passedOver: [], isLost: false })
+      this.#lines.set(cell.id, {
+        committed: [],
+        promised: 0,
+        passedOver: [],
+        isLost: false,
+        isTakenOver: false,
+      })
       this.#write(cell.id)
       await this.#bucket.atLast(() => this.#replicate(cell.id))
     }
@@ -214,6 +225,7 @@ export class ShippingStorm implements Storm {
     fs.rmSync(before.path, { recursive: true, force: true })
     this.#store = opened
     this.counts.takenOver++
+    for (const line of this.#lines.values()) line.isTakenOver = true
     await this.#recoverAll()
   }
 
@@ -251,8 +263,10 @@ export class ShippingStorm implements Storm {
     if (![line.committed, ...line.passedOver].some((each) => beginsWith(each, found)))
       throw new Error(`${id}: not all of ${found.length} rows were committed one after the other`)
     if (!beginsWith(found, line.committed.slice(0, line.promised))) this.#passOver(id, line, found)
+    if (line.isTakenOver && found.length < line.committed.length) line.passedOver.push(line.committed)
     line.committed = found
     line.isLost = false
+    line.isTakenOver = false
     this.counts.recovered++
   }
 
