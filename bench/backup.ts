@@ -173,6 +173,8 @@ async function restores({ version }: BackupResult): Promise<void> {
   const unpacked = path.join(directory, 'unpacked')
   fs.mkdirSync(unpacked)
   for (let round = 0; round < ROUNDS; round++) {
+    // A restored cell gets a base at once, and one job of a cell runs at a time: a restore right after another one waits for it.
+    await store.backups.incremental(cell.id)
     ours.push(await timed(() => store.backups.restore(cell.id, { version })))
     theirs.push(
       await timed(() => {
