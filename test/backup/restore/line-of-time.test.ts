@@ -80,6 +80,19 @@ test.each(['before the new cell is made', 'never'])(
   },
 )
 
+/** A cell whose `last` state is to be replaced by its `first` one; both are stored. */
+async function replaceable() {
+  const store = await place.create(SHIPPED)
+  const { id } = createLedger(store)
+  await soon(store.backups.snapshot(id))
+  const first = place.clock.now()
+  place.clock.advance(2 * HOUR_MS)
+  addRow(store.openCell(id), 'replaced')
+  const last = place.clock.now()
+  await soon(store.backups.flush())
+  return { store, id, first, last }
+}
+
 describe('A clock that is set back', () => {
   test('hides no commit of a cell that was quiet until then', async () => {
     const store = await place.create(SHIPPED)
@@ -104,14 +117,8 @@ describe('A clock that is set back', () => {
   test.each(['in place', 'after the loss of the machine'])(
     'after a restore %s, does not hide the state that was replaced',
     async (how) => {
-      let store = await place.create(SHIPPED)
-      const { id } = createLedger(store)
-      await soon(store.backups.snapshot(id))
-      const first = place.clock.now()
-      place.clock.advance(2 * HOUR_MS)
-      addRow(store.openCell(id), 'replaced')
-      const last = place.clock.now()
-      await soon(store.backups.flush())
+      const { id, first, last, ...before } = await replaceable()
+      let { store } = before
       if (how !== 'in place') {
         await soon(store.close())
         place.loseData()
@@ -130,14 +137,8 @@ describe('A clock that is set back', () => {
   )
 
   test('after a restore and the loss of the machine, does not hide the state that was replaced', async () => {
-    let store = await place.create(SHIPPED)
-    const { id } = createLedger(store)
-    await soon(store.backups.snapshot(id))
-    const first = place.clock.now()
-    place.clock.advance(2 * HOUR_MS)
-    addRow(store.openCell(id), 'replaced')
-    const last = place.clock.now()
-    await soon(store.backups.flush())
+    const { id, first, last, ...before } = await replaceable()
+    let { store } = before
     await restore(store, id, first)
     await soon(store.close())
     place.loseData()
@@ -153,14 +154,7 @@ describe('A clock that is set back', () => {
   })
 
   test('after a restore, makes no later commit one from before it', async () => {
-    const store = await place.create(SHIPPED)
-    const { id } = createLedger(store)
-    await soon(store.backups.snapshot(id))
-    const first = place.clock.now()
-    place.clock.advance(2 * HOUR_MS)
-    addRow(store.openCell(id), 'replaced')
-    const last = place.clock.now()
-    await soon(store.backups.flush())
+    const { store, id, first, last } = await replaceable()
     place.clock.advance(2 * HOUR_MS)
     await restore(store, id, first)
     place.clock.step(last + HOUR_MS - place.clock.now())
