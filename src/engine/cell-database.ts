@@ -22,6 +22,7 @@ import { type SqlOptions, StatementRunner } from './statements/statement-runner.
 import { checkWork } from './transaction-work.ts'
 import { Transactions } from './transactions.ts'
 import { readWalEnd, type WalEnd } from './wal-end.ts'
+import { WalReserve } from './wal-reserve.ts'
 import { type CommitChanges, CommitRecorder } from './watch/commit-recorder.ts'
 
 /** Where a layer above takes part in a cell's life. The engine knows nothing of backups; it only asks before it forgets. */
@@ -74,6 +75,8 @@ export class CellDatabase {
   readonly #transactions: Transactions
   readonly #group: GroupCommit
   readonly #deleteReserve: DeleteReserve
+  /** None where commits have no fsync of their own. */
+  readonly #reserve: WalReserve | undefined
   /** Made with the first statement: of thousands of open cells, many know only KV. */
   #runner: StatementRunner | undefined
 
@@ -128,6 +131,7 @@ export class CellDatabase {
           failed: (error) => this.#failed(error),
         },
       )
+      if (durability !== 'relaxed') this.#reserve = new WalReserve(`${path}-wal`, checkpointBytes)
       this.syncs.opened()
       hooks.opened?.(this)
     } catch (error) {
@@ -400,7 +404,9 @@ export class CellDatabase {
     this.recorder?.committed(!this.syncs.pending)
     this.checkpoints.committed(weight)
     const { knownFrames } = this.checkpoints
-    if (knownFrames !== undefined) this.times?.counted(knownFrames)
+    if (knownFrames === undefined) return
+    this.times?.counted(knownFrames)
+    if (!this.syncs.pending) this.#reserve?.keep(knownFrames)
   }
 
   #failed(error: unknown): void {
