@@ -283,7 +283,7 @@ export class CellDatabase {
         prepared.commit()
       } finally {
         this.pins--
-        if (this.open) syncAgain()
+        syncAgain()
       }
     }
     return { commit }
@@ -383,8 +383,9 @@ export class CellDatabase {
     })
   }
 
-  /** @throws `busy` */
+  /** Before every change, whatever makes it: only then is its commit fsynced. @throws `busy` */
   #changing(): void {
+    this.syncs.changing()
     this.times?.changing()
     this.checkpoints.assertRoom()
   }

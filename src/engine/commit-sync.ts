@@ -29,6 +29,10 @@ export class CommitSync implements LoggedCell {
   readonly #inLog: CellInLog | undefined
   readonly #frames: () => number
   readonly #tail = new WalTail()
+  /** SQLite fsyncs in each COMMIT. It does not from the first commit whose fsync is left out until the next {@link changing}. */
+  #isFull = true
+  /** How many have their fsyncs left out at this moment, one inside the other. */
+  #leavingOut = 0
   /** Called when an fsync begins. What it returns is called once that has succeeded, before anything is acknowledged. */
   onSync: (() => () => void) | undefined
 
@@ -62,9 +66,14 @@ export class CommitSync implements LoggedCell {
     return this.#wal.keep()
   }
 
+  /** Before each change, outside of a transaction or inside: its COMMIT has an fsync, unless that is left out just now. */
+  changing(): void {
+    if (this.#leavingOut === 0 && !this.#syncsInCommit) this.#setFull(true)
+  }
+
   /** Runs commits without their fsyncs, for changes that need not survive a power loss. */
   skip<T>(run: () => T): T {
-    const end = this.#syncsInCommit ? nothing : this.#skipFromHere()
+    const end = this.#syncsInCommit ? nothing : this.#leaveOut()
     try {
       return run()
     } finally {
@@ -98,12 +107,20 @@ export class CommitSync implements LoggedCell {
     } catch {
       return nothing
     }
-    return this.#skipFromHere()
+    return this.#leaveOut()
   }
 
-  #skipFromHere(): () => void {
-    this.#connection.exec('PRAGMA synchronous = NORMAL')
-    return () => this.#connection.exec('PRAGMA synchronous = FULL')
+  #leaveOut(): () => void {
+    this.#setFull(false)
+    this.#leavingOut++
+    return () => void this.#leavingOut--
+  }
+
+  /** Each switch costs as much as a small statement. */
+  #setFull(isFull: boolean): void {
+    if (this.#isFull === isFull) return
+    this.#connection.exec(`PRAGMA synchronous = ${isFull ? 'FULL' : 'NORMAL'}`)
+    this.#isFull = isFull
   }
 
   /**

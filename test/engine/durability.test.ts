@@ -2,6 +2,8 @@ import Database from 'better-sqlite3'
 import { describe, expect, test } from 'vitest'
 import { StorePaths } from '../../src/base/store-paths.ts'
 import type { CellDatabase } from '../../src/engine/cell-database.ts'
+import { migrate } from '../../src/engine/migrations.ts'
+import { runScript } from '../../src/engine/script.ts'
 import type { Cell } from '../../src/store/cell.ts'
 import { openTestDatabase } from '../support/open-test-database.ts'
 import { openTestStore } from '../support/open-test-store.ts'
@@ -13,6 +15,26 @@ function pragma(database: CellDatabase, name: string): unknown {
 
 const FULL = 2
 const NORMAL = 1
+
+/** Every way in which a change begins. */
+const CHANGES: Record<string, (database: CellDatabase) => unknown> = {
+  'a statement': (database) => database.sql('UPDATE t SET a = a + 5'),
+  'one with RETURNING': (database) => database.sql('DELETE FROM t RETURNING a'),
+  'a change of the schema': (database) => database.sql('CREATE TABLE u (a)'),
+  'a PRAGMA that changes the file': (database) => database.sql('PRAGMA user_version = 7'),
+  'a PRAGMA that changes it unseen': (database) => database.sql('PRAGMA optimize'),
+  VACUUM: (database) => database.sql('VACUUM'),
+  'a transaction': (database) => database.transaction(() => database.sql('DELETE FROM t')),
+  'a group commit': (database) => database.commit(() => database.sql('DELETE FROM t')),
+  'a group of several': (database) =>
+    Promise.all([1, 2].map((a) => database.commit(() => database.sql('DELETE FROM t WHERE a = ?', [a])))),
+  'a gathered group': (database) =>
+    database.commitGroup([{ run: () => database.sql('DELETE FROM t'), settle: () => {} }]),
+  "a change of the engine's own": (database) => database.write(() => database.exec('DELETE FROM t')),
+  'a deletion of its own': (database) => database.writeDelete(() => database.exec('DELETE FROM t')),
+  'a script': (database) => runScript(database, 'DELETE FROM t; VALUES (1)'),
+  'a migration': (database) => migrate(() => database, [() => database.sql('DELETE FROM t')]),
+}
 
 describe('acknowledged means fsynced (invariant 1)', () => {
   test.each([
@@ -38,15 +60,51 @@ describe('acknowledged means fsynced (invariant 1)', () => {
     expect(level(reopened.openCell(cell.id))).toEqual({ synchronous: FULL })
   })
 
-  test('a change that needs no fsync of its own leaves the setting as it was, also when it throws', () => {
+  test('a change that needs no fsync of its own has none, and ends that also when it throws', () => {
     const database = openTestDatabase()
-    expect(database.syncs.skip(() => pragma(database, 'synchronous'))).toBe(NORMAL)
+    expect(database.syncs.skip(() => database.transaction(() => pragma(database, 'synchronous')))).toBe(
+      NORMAL,
+    )
     expect(() =>
       database.syncs.skip(() => {
         throw new Error('x')
       }),
     ).toThrow('x')
+    expect(database.transaction(() => pragma(database, 'synchronous'))).toBe(FULL)
+  })
+
+  test.each(Object.keys(CHANGES))('after a commit without an fsync, %s has one again', async (name) => {
+    const database = openTestDatabase()
+    database.sql('CREATE TABLE t (a INTEGER PRIMARY KEY)')
+    database.sql('INSERT INTO t VALUES (1)')
+    database.syncs.skip(() => database.sql('INSERT INTO t VALUES (2)'))
+    database.syncs.defer(() =>
+      // One inside the other: the end of the inner one is not the end of both.
+      database.syncs.skip(() => {}),
+    )
+    expect(pragma(database, 'synchronous')).toBe(NORMAL)
+    await CHANGES[name]?.(database)
     expect(pragma(database, 'synchronous')).toBe(FULL)
+    database.syncs.defer(() => {
+      database.syncs.skip(() => {})
+      database.sql('INSERT INTO t VALUES (3)')
+      expect(pragma(database, 'synchronous')).toBe(NORMAL)
+    })
+  })
+
+  test('one that is prepared beside others has none, and the next one has', async () => {
+    const database = openTestDatabase()
+    const level = () => pragma(database, 'synchronous')
+    const work = { run: level, settle: () => {} }
+    const prepared = database.prepareGroup([work], {
+      beforeCommit: () => {},
+      committed: () => {},
+      isFull: () => false,
+    })
+    expect(level()).toBe(NORMAL)
+    prepared?.commit()
+    await database.commit(() => expect(level()).toBe(FULL))
+    await database.syncs.sync()
   })
 
   test.each([

@@ -225,6 +225,6 @@ describe('expired entries are collected in the background', () => {
     fill(cell, 100, 1)
     clock.advance(10_000)
     await turnsUntil(() => stored(cell) === 0, 'collected')
-    expect(cell.sql('PRAGMA synchronous').rows).toEqual([{ synchronous: 2 }])
+    expect(cell.transaction(() => cell.sql('PRAGMA synchronous').rows)).toEqual([{ synchronous: 2 }])
   })
 })

@@ -185,13 +185,14 @@ export class StatementRunner {
   }
 
   #read(prepared: PreparedStatement, bound: BoundParams, { rowMode, limits }: SqlOptions): AnyResult {
-    const { statement } = prepared
+    const { statement, changesUnseen } = prepared
+    if (changesUnseen) this.#events.changing()
     const values = limits
       ? collectRows(statement.iterate(...bound) as Iterable<RawRow>, limits)
       : (statement.all(...bound) as RawRow[]).map(decodeRow)
     if (prepared.isListing) hideAddresses(values)
-    if (prepared.changesUnseen) this.#events.recorder()?.unseen()
-    if (prepared.changesUnseen && this.#transactions.depth === 0) this.#events.changed()
+    if (changesUnseen) this.#events.recorder()?.unseen()
+    if (changesUnseen && this.#transactions.depth === 0) this.#events.changed()
     const columns = this.statements.columns(prepared)
     return {
       columns: [...columns],
