@@ -2,42 +2,62 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import Database from 'better-sqlite3'
+import type { Cell } from '../src/store/cell.ts'
 import { CellStore } from '../src/store/cell-store.ts'
 import { HEAD, median, report } from './side-by-side.ts'
 
 /**
- * Durable puts into 1, 2 and 16 cells: the library, where the commits of one turn share the commit log, next to
- * better-sqlite3's own FULL commits, one cell after the other. Both are on disk at the end of each round.
+ * Durable puts: the library next to better-sqlite3's own FULL commits, one cell after the other. All are on disk at the end of
+ * each round. One cell with both of the library's calls, while its log grows and once it overwrites itself; and 2 and 16
+ * cells, where the commits of one turn share the commit log.
  */
 const ROUNDS = 301
 const WARM_UP = 50
-const AIMS = [
-  [1, 0.9],
-  [2, 1.4],
-  [16, 4],
-] as const
+/** More than the 4 MiB after which both libraries move a log into its database. */
+const ROUNDS_OF_A_LOG = 1_200
+
+type Put = (key: string, value: string) => unknown
+const CALLS: Record<string, (cell: Cell) => Put> = {
+  'kv.put()': (cell) => (key, value) => cell.kv.put(key, value),
+  'commit()': (cell) => (key, value) => cell.commit(() => cell.kv.put(key, value)),
+}
 
 const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-bench-shared-'))
 const store = await CellStore.create(path.join(directory, 'data'))
-console.log(HEAD)
-for (const [count, aim] of AIMS) {
-  const cells = Array.from({ length: count }, () => store.createCell())
-  const peers = Array.from({ length: count }, (_, i) => openPeer(path.join(directory, `${count}-${i}.db`)))
-  const took = { ours: [] as number[], theirs: [] as number[] }
-  for (let round = 0; round < ROUNDS + WARM_UP; round++) {
-    const value = String(round)
+let files = 0
+
+function openPeer(): Put {
+  const database = new Database(path.join(directory, `${files++}.db`))
+  database.pragma('journal_mode = WAL')
+  database.pragma('synchronous = FULL')
+  database.exec('CREATE TABLE kv (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID')
+  const put = database.prepare('INSERT OR REPLACE INTO kv VALUES (?, ?)')
+  return (key, value) => put.run(key, value)
+}
+
+let round = 0
+
+/** Median milliseconds that a put takes in one of so many cells, ours and theirs. */
+async function measure(ours: Put[], theirs: Put[], rounds = ROUNDS): Promise<[ours: number, theirs: number]> {
+  const took: [number[], number[]] = [[], []]
+  for (let i = 0; i < rounds + WARM_UP; i++) {
+    const value = String(round++)
+    const key = `k${round % 100}`
     const started = performance.now()
-    await Promise.all(cells.map((cell) => cell.commit(() => cell.kv.put(`k${round % 100}`, value))))
+    await Promise.all(ours.map((put) => put(key, value)))
     const between = performance.now()
-    for (const put of peers) put.run(`k${round % 100}`, value)
+    for (const put of theirs) put(key, value)
     const ended = performance.now()
-    if (round < WARM_UP) continue
-    took.ours.push(between - started)
-    took.theirs.push(ended - between)
+    if (i < WARM_UP) continue
+    took[0].push(between - started)
+    took[1].push(ended - between)
   }
-  const [ours, theirs] = [median(took.ours) / count, median(took.theirs) / count]
+  return [median(took[0]) / ours.length, median(took[1]) / theirs.length]
+}
+
+function tell(what: string, [ours, theirs]: [number, number], aim: number): void {
   report({
-    what: `a durable put in each of ${count} cells`,
+    what,
     ours: `${(ours * 1_000).toFixed(0)} µs a put`,
     theirs: `${(theirs * 1_000).toFixed(0)} µs, better-sqlite3 FULL`,
     ratio: theirs / ours,
@@ -45,13 +65,22 @@ for (const [count, aim] of AIMS) {
     met: theirs / ours >= aim,
   })
 }
+
+console.log(HEAD)
+for (const [name, call] of Object.entries(CALLS)) {
+  const ours = [call(store.createCell())]
+  const theirs = [openPeer()]
+  tell(`${name} in one cell, new`, await measure(ours, theirs), 0.9)
+  await measure(ours, theirs, ROUNDS_OF_A_LOG)
+  tell(`${name} in one cell, its log overwrites itself`, await measure(ours, theirs), 0.9)
+}
+for (const [count, aim] of [
+  [2, 1.4],
+  [16, 4],
+] as const) {
+  const ours = Array.from({ length: count }, () => CALLS['commit()']?.(store.createCell()) as Put)
+  const theirs = Array.from({ length: count }, openPeer)
+  tell(`commit() in each of ${count} cells`, await measure(ours, theirs), aim)
+}
 await store.close()
 fs.rmSync(directory, { recursive: true, force: true })
-
-function openPeer(file: string) {
-  const database = new Database(file)
-  database.pragma('journal_mode = WAL')
-  database.pragma('synchronous = FULL')
-  database.exec('CREATE TABLE kv (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID')
-  return database.prepare('INSERT OR REPLACE INTO kv VALUES (?, ?)')
-}
