@@ -12,6 +12,14 @@ export class FileNode {
   durable: Buffer = Buffer.alloc(0)
   /** In the order in which they were made; a power loss may keep any of them. */
   pending: DataChange[] = []
+
+  /** While the machine runs. */
+  get length(): number {
+    let length = this.durable.length
+    for (const { offset, bytes } of this.pending)
+      length = bytes === undefined ? offset : Math.max(length, offset + bytes.length)
+    return length
+  }
 }
 
 export class FolderNode {

@@ -97,10 +97,11 @@ export class RecordedDisk {
     const { bytes } = call.args[1] as Argument
     if (!(node instanceof FileNode) || bytes === undefined)
       throw new Error(`A ${call.name} of what is no file`)
-    if (descriptor.appends) throw new Error('Writes that append are not modelled')
     const written = bytes.subarray(0, call.result)
-    node.pending.push({ offset: offset ?? descriptor.position, bytes: written, ended: call.ended })
-    if (offset === undefined) descriptor.position += written.length
+    // Linux appends with pwrite, too.
+    const at = descriptor.appends ? node.length : (offset ?? descriptor.position)
+    node.pending.push({ offset: at, bytes: written, ended: call.ended })
+    if (offset === undefined) descriptor.position = at + written.length
     return true
   }
 
