@@ -33,9 +33,14 @@ export interface PoolBounds {
   schemaBytesMax?: number | undefined
 }
 
+/** How many cells are drawn, of which one is closed. */
+const DRAWN = 8
+
 /**
- * The open cells, at most `cellsMax`. To make room, the least recently used one is closed of those whose owners have more
- * than an equal part. A cell that is in a transaction, has queued commits or is being read for a snapshot stays open, so
+ * The open cells, at most `cellsMax`. To make room, one is closed of those whose owners have more than an equal part: of
+ * eight drawn at random the one whose last use is longest ago, as Redis does with keys. The very last one of all would be
+ * the next one to be used where a program goes through a few more cells than may be open, again and again, and each use
+ * would open a cell. A cell that is in a transaction, has queued commits or is being read for a snapshot stays open, so
  * the bound can be exceeded while all cells are in use.
  */
 export class CellPool {
@@ -45,6 +50,7 @@ export class CellPool {
   readonly #schemas: FairShares | undefined
   readonly #opener: CellOpener
   #closed = false
+  #bits = 1
   /** The cell whose time it is. */
   #workingOn: string | undefined
 
@@ -201,7 +207,7 @@ export class CellPool {
   }
 
   #makeRoom(shares: FairShares, forId: string): void {
-    while (shares.isExceeded && this.#closeLeastRecentlyUsed(shares, forId));
+    while (shares.isExceeded && this.#closeOne(shares, forId));
   }
 
   /**
@@ -209,18 +215,30 @@ export class CellPool {
    *
    * @returns false if all that may be closed are in use
    */
-  #closeLeastRecentlyUsed(shares: FairShares, forId: string): boolean {
-    let oldestId: string | undefined
-    let oldestUse = Number.POSITIVE_INFINITY
+  #closeOne(shares: FairShares, forId: string): boolean {
+    const drawn: { id: string; usedAt: number }[] = []
+    let seen = 0
     // forEach: a for loop would make one array of garbage per cell at every open.
-    this.#open.forEach((database, id) => {
-      if (database.usedAt >= oldestUse || id === forId || database.busy || !shares.mayMakeRoom(id)) return
-      oldestUse = database.usedAt
-      oldestId = id
+    this.#open.forEach(({ usedAt, busy }, id) => {
+      if (id === forId || busy || !shares.mayMakeRoom(id)) return
+      // Each of those seen so far has the same chance to be among the drawn.
+      const place = seen++ < DRAWN ? drawn.length : this.#random(seen)
+      if (place < DRAWN) drawn[place] = { id, usedAt }
     })
-    if (oldestId === undefined) return false
-    this.#close(oldestId)
+    const [first, ...others] = drawn
+    if (first === undefined) return false
+    this.#close(others.reduce((oldest, each) => (each.usedAt < oldest.usedAt ? each : oldest), first).id)
     return true
+  }
+
+  /** xorshift32: the same draws in every run. @returns an integer below `end` */
+  #random(end: number): number {
+    let bits = this.#bits
+    bits ^= bits << 13
+    bits ^= bits >>> 17
+    bits ^= bits << 5
+    this.#bits = bits
+    return (bits >>> 0) % end
   }
 }
 

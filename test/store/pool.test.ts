@@ -155,6 +155,28 @@ describe('by itself', () => {
     return { pool, opened, add }
   }
 
+  test('a program that goes through slightly more cells than may be open opens few of them again', () => {
+    const { pool, opened, add } = openPool(100)
+    const ids = Array.from({ length: 101 }, (_, i) => `cell-${i}`)
+    for (const id of ids) add(id)
+    const rounds = 10
+    for (let round = 0; round < rounds; round++) for (const id of ids) pool.open(id)
+    expect(opened.length).toBeLessThan(0.2 * rounds * ids.length)
+    expect(pool.size).toBe(100)
+  })
+
+  test('cells that are used again and again stay open while others come and go', () => {
+    const { pool, opened, add } = openPool(50)
+    const often = Array.from({ length: 25 }, (_, i) => `often-${i}`)
+    for (const id of often) add(id)
+    for (let once = 0; once < 80; once++) {
+      add(`once-${once}`)
+      pool.open(`once-${once}`)
+      for (const id of often) pool.open(id)
+    }
+    expect(opened.filter((id) => id.startsWith('often')).length).toBeLessThan(2 * often.length)
+  })
+
   test('a pinned cell is never closed, and one that is no longer pinned may be', () => {
     const { pool, opened, add } = openPool(2)
     for (const id of ['a', 'b', 'c', 'd']) add(id)
