@@ -49,8 +49,12 @@ export class Replication {
     await this.#until((signal) => this.#ship(cellId, signal), caller)
   }
 
-  /** As {@link confirm}, for a cell that was made: without its record nobody finds what is stored of it. */
+  /**
+   * As {@link confirm}, for a cell that was made: without its record nobody finds what is stored of it. A creation may be
+   * repeated after the cell was deleted: then its record is all that there is.
+   */
   async confirmCell(cellId: string): Promise<void> {
+    if (!this.#parts.exists(cellId)) return await this.confirmRecord()
     await this.#until(async (signal) => {
       await this.#ship(cellId, signal)
       await this.#storeCatalog(signal)

@@ -24,6 +24,7 @@ interface Account {
     method: string,
     target: string,
     body?: object,
+    more?: Record<string, string>,
   ): Promise<{ status: number; json: Record<string, unknown> }>
 }
 
@@ -31,8 +32,8 @@ function accountOf(store: CellStore): Account {
   const { id } = store.accounts.create()
   const { key } = store.apiKeys.create(id)
   const handler = createHandler(store)
-  const ask: Account['ask'] = async (method, target, body) => {
-    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+  const ask: Account['ask'] = async (method, target, body, more) => {
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...more }
     const init = { method, headers, ...(body && { body: JSON.stringify(body) }) }
     const reply = await handler(new Request(`http://localhost/v1/databases${target}`, init))
     return { status: reply.status, json: (await reply.json()) as Record<string, unknown> }
@@ -92,6 +93,18 @@ describe('In durability remote', () => {
     await soon(store.openCell(copy.id).ensureLocal())
     expect(notes(store.openCell(copy.id))).toEqual(['one'])
     await place.advanceUntil(store.close())
+  })
+
+  test('a repeated creation gets its first answer also once its cell is deleted', async () => {
+    const { ask } = accountOf(await soon(place.create({ ...REMOTE, objectStore: place.folder() })))
+    const { id: source } = (await soon(ask('POST', '', {}))).json
+    for (const [key, body] of Object.entries({ empty: {}, branched: { from: { cell_id: source } } })) {
+      const create = () => soon(ask('POST', '', body, { 'idempotency-key': key }))
+      const first = await create()
+      expect(first.status).toBe(201)
+      expect((await soon(ask('DELETE', `/${first.json['id']}`))).status).toBe(200)
+      expect(await create()).toEqual(first)
+    }
   })
 
   test('nothing is acknowledged while the object store fails', async () => {
