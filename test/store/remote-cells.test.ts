@@ -20,6 +20,7 @@ function soon<T>(work: Promise<T>): Promise<T> {
 
 interface Account {
   store: CellStore
+  key: string
   ask(
     method: string,
     target: string,
@@ -28,9 +29,11 @@ interface Account {
   ): Promise<{ status: number; json: Record<string, unknown> }>
 }
 
-function accountOf(store: CellStore): Account {
-  const { id } = store.accounts.create()
-  const { key } = store.apiKeys.create(id)
+function newKey({ accounts, apiKeys }: CellStore): string {
+  return apiKeys.create(accounts.create().id).key
+}
+
+function accountOf(store: CellStore, key = newKey(store)): Account {
   const handler = createHandler(store)
   const ask: Account['ask'] = async (method, target, body, more) => {
     const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...more }
@@ -38,7 +41,7 @@ function accountOf(store: CellStore): Account {
     const reply = await handler(new Request(`http://localhost/v1/databases${target}`, init))
     return { status: reply.status, json: (await reply.json()) as Record<string, unknown> }
   }
-  return { store, ask }
+  return { store, key, ask }
 }
 
 /** What was not in the object store at this moment never gets there. */
@@ -105,6 +108,20 @@ describe('In durability remote', () => {
       expect((await soon(ask('DELETE', `/${first.json['id']}`))).status).toBe(200)
       expect(await create()).toEqual(first)
     }
+  })
+
+  test('a creation is not acknowledged if the machine was lost before the cell was stored', async () => {
+    const failing = new FailingStore(place.folder())
+    const gated = new GatedStore(failing)
+    const { store, key, ask } = accountOf(await soon(place.create({ ...REMOTE, objectStore: gated })))
+    gated.gates = (call, at) => call === 'put' && at.startsWith('snapshots/') && !at.includes(store.id)
+    const create = ['POST', '', {}, { 'idempotency-key': 'first' }] as const
+    expect(await place.advanceUntil(ask(...create))).toMatchObject({ json: { code: 'not_replicated' } })
+    await soon(store.core.catalogStored())
+    const again = accountOf(await afterSuddenLoss(store, failing), key)
+    expect(again.store.cells().cells).toHaveLength(1)
+    const repeated = await soon(again.ask(...create))
+    expect(repeated).toMatchObject({ status: 409, json: { code: 'no_backup' } })
   })
 
   test('nothing is acknowledged while the object store fails', async () => {
