@@ -1181,7 +1181,7 @@ export interface components {
                 } & components["schemas"]["Problem"];
             };
         };
-        /** @description idempotency_in_progress, name_taken */
+        /** @description idempotency_in_progress, name_taken, no_backup */
         createCell409: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1190,7 +1190,7 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code?: "idempotency_in_progress" | "name_taken";
+                    code?: "idempotency_in_progress" | "name_taken" | "no_backup";
                 } & components["schemas"]["Problem"];
             };
         };

@@ -15,6 +15,8 @@ export class KeptBackups {
   readonly #requested: RequestedBackups
   readonly #service: Pick<CellService, 'countBackups'>
   readonly #clock: Clock
+  /** By cell, while its backups are made or counted. */
+  readonly #made = new Map<string, MadeBackups>()
 
   constructor(
     max: number,
@@ -38,18 +40,46 @@ export class KeptBackups {
     }
     // Before it is made: several can be under way.
     this.#requested.add(accountId, cellId, 1)
-    try {
-      return await backup()
-    } catch (error) {
-      this.#requested.add(accountId, cellId, -1)
-      throw error
-    }
+    return await this.#during(cellId, async (made) => {
+      made.begun++
+      try {
+        return await backup()
+      } catch (error) {
+        this.#requested.add(accountId, cellId, -1)
+        throw error
+      } finally {
+        made.ended++
+      }
+    })
   }
 
   async #recount(accountId: string, cellId: string): Promise<void> {
     const others = this.#requested.leastRecentlyChecked(accountId, CHECKED_CELLS)
     for (const each of new Set([cellId, ...others])) {
-      this.#requested.lower(each, await this.#service.countBackups(each), this.#clock.now())
+      await this.#during(each, async (made) => {
+        const endedBefore = made.ended
+        const stored = await this.#service.countBackups(each)
+        // The listing may lack those that had not ended before it.
+        this.#requested.lower(each, stored + made.begun - endedBefore, this.#clock.now())
+      })
     }
   }
+
+  async #during<T>(cellId: string, work: (made: MadeBackups) => Promise<T>): Promise<T> {
+    const made = this.#made.get(cellId) ?? { begun: 0, ended: 0, users: 0 }
+    this.#made.set(cellId, made)
+    made.users++
+    try {
+      return await work(made)
+    } finally {
+      if (--made.users === 0) this.#made.delete(cellId)
+    }
+  }
+}
+
+/** What was requested of a cell since somebody has been at work on it. */
+interface MadeBackups {
+  begun: number
+  ended: number
+  users: number
 }

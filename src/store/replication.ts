@@ -13,6 +13,8 @@ export interface ReplicationParts {
    * @returns whether it leaves out the cell: because it has no history yet, or cannot be read
    */
   flush(cellId: string, signal: AbortSignal): Promise<Flushed>
+  /** Brings a cell back whose data is lost. @throws `no_backup` */
+  ensureLocal(cellId: string): Promise<void>
   /** Stores a version of the cell, and the cell in the catalog. */
   backUp(cellId: string): Promise<unknown>
   /** Stores what the catalog has changed before the call. */
@@ -49,10 +51,19 @@ export class Replication {
     await this.#until((signal) => this.#ship(cellId, signal), caller)
   }
 
-  /** As {@link confirm}, for a cell that was made: without its record nobody finds what is stored of it. */
+  /**
+   * As {@link confirm}, for a cell that was made: without its record nobody finds what is stored of it. A creation may be
+   * repeated once the cell is deleted, when its record is all that there is; or after a loss that left nothing but that.
+   *
+   * @throws `no_backup`
+   */
   async confirmCell(cellId: string): Promise<void> {
+    const { exists, ensureLocal } = this.#parts
     await this.#until(async (signal) => {
-      await this.#ship(cellId, signal)
+      if (exists(cellId)) {
+        await unlessAborted(ensureLocal(cellId), signal)
+        await this.#ship(cellId, signal)
+      }
       await this.#storeCatalog(signal)
     })
   }
@@ -75,7 +86,7 @@ export class Replication {
           await store(signal)
           return
         } catch (error) {
-          if (isCellError(error) && (error.kind === 'closed' || error.code === 'not_replicated')) throw error
+          if (isFinal(error)) throw error
           if (!signal.aborted) cause = error
         }
         if (!signal.aborted) await delay(clock, RETRY_MS)
@@ -131,6 +142,7 @@ export function replicationOf(
   const { clock, settings } = core
   return new Replication({
     flush: (cellId, signal) => archiver.flush(signal, { about: [cellId] }),
+    ensureLocal: (id) => backups.ensureLocal(id),
     // Not in the background: the catalog is stored, too, before it is acknowledged.
     backUp: (id) => backups.backup(id, 'incremental', { origin: 'schedule' }, 'requested'),
     storeCatalog: () => core.catalogStored(),
@@ -140,6 +152,12 @@ export function replicationOf(
     clock,
     waitMs: settings.backups.remoteWaitMs,
   })
+}
+
+/** Another try would end in the same way. */
+function isFinal(error: unknown): boolean {
+  if (!isCellError(error)) return false
+  return error.kind === 'closed' || error.code === 'not_replicated' || error.code === 'no_backup'
 }
 
 function unproven(): CellError {

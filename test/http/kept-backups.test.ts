@@ -46,6 +46,14 @@ test('What was removed makes room, of whatever cell it was', async () => {
   await bench.close()
 })
 
+test('Backups that are under way count, however many are requested at once', async () => {
+  const bench = await Bench.open(viaFetch, { store: { quotas: { backupsMax: 2 } } })
+  const replies = await Promise.all(Array.from({ length: 4 }, () => bench.send(backUp)))
+  expect(replies.map(({ status }) => status).sort()).toEqual([200, 200, 403, 403])
+  expect((await bench.send(backUp)).status).toBe(403)
+  await bench.close()
+})
+
 test('A refused one lists what is kept of the cell, and reads nothing', async () => {
   const bench = await Bench.open(viaFetch, {
     store: { quotas: { backupsMax: 1 }, backups: { maxLagMs: 3_600_000 } },

@@ -20,24 +20,28 @@ function soon<T>(work: Promise<T>): Promise<T> {
 
 interface Account {
   store: CellStore
+  key: string
   ask(
     method: string,
     target: string,
     body?: object,
+    more?: Record<string, string>,
   ): Promise<{ status: number; json: Record<string, unknown> }>
 }
 
-function accountOf(store: CellStore): Account {
-  const { id } = store.accounts.create()
-  const { key } = store.apiKeys.create(id)
+function newKey({ accounts, apiKeys }: CellStore): string {
+  return apiKeys.create(accounts.create().id).key
+}
+
+function accountOf(store: CellStore, key = newKey(store)): Account {
   const handler = createHandler(store)
-  const ask: Account['ask'] = async (method, target, body) => {
-    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+  const ask: Account['ask'] = async (method, target, body, more) => {
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...more }
     const init = { method, headers, ...(body && { body: JSON.stringify(body) }) }
     const reply = await handler(new Request(`http://localhost/v1/databases${target}`, init))
     return { status: reply.status, json: (await reply.json()) as Record<string, unknown> }
   }
-  return { store, ask }
+  return { store, key, ask }
 }
 
 /** What was not in the object store at this moment never gets there. */
@@ -92,6 +96,32 @@ describe('In durability remote', () => {
     await soon(store.openCell(copy.id).ensureLocal())
     expect(notes(store.openCell(copy.id))).toEqual(['one'])
     await place.advanceUntil(store.close())
+  })
+
+  test('a repeated creation gets its first answer also once its cell is deleted', async () => {
+    const { ask } = accountOf(await soon(place.create({ ...REMOTE, objectStore: place.folder() })))
+    const { id: source } = (await soon(ask('POST', '', {}))).json
+    for (const [key, body] of Object.entries({ empty: {}, branched: { from: { cell_id: source } } })) {
+      const create = () => soon(ask('POST', '', body, { 'idempotency-key': key }))
+      const first = await create()
+      expect(first.status).toBe(201)
+      expect((await soon(ask('DELETE', `/${first.json['id']}`))).status).toBe(200)
+      expect(await create()).toEqual(first)
+    }
+  })
+
+  test('a creation is not acknowledged if the machine was lost before the cell was stored', async () => {
+    const failing = new FailingStore(place.folder())
+    const gated = new GatedStore(failing)
+    const { store, key, ask } = accountOf(await soon(place.create({ ...REMOTE, objectStore: gated })))
+    gated.gates = (call, at) => call === 'put' && at.startsWith('snapshots/') && !at.includes(store.id)
+    const create = ['POST', '', {}, { 'idempotency-key': 'first' }] as const
+    expect(await place.advanceUntil(ask(...create))).toMatchObject({ json: { code: 'not_replicated' } })
+    await soon(store.core.catalogStored())
+    const again = accountOf(await afterSuddenLoss(store, failing), key)
+    expect(again.store.cells().cells).toHaveLength(1)
+    const repeated = await soon(again.ask(...create))
+    expect(repeated).toMatchObject({ status: 409, json: { code: 'no_backup' } })
   })
 
   test('nothing is acknowledged while the object store fails', async () => {

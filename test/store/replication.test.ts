@@ -24,6 +24,7 @@ function replication(
   }
   const subject = new Replication({
     flush: () => next(flushes),
+    ensureLocal: async () => {},
     backUp: () => next(versions),
     storeCatalog: async () => {},
     clock,

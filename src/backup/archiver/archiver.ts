@@ -10,7 +10,7 @@ import type { DatabaseReader } from '../create/database-reader.ts'
 import { CellBrancher } from '../restore/cell-brancher.ts'
 import type { RestoredNames } from '../restore/cell-installer.ts'
 import { CellRestorer, type CellRestorerParts } from '../restore/cell-restorer.ts'
-import type { ShipOptions } from '../restore/find-target.ts'
+import { NeedsVersion, type ShipOptions } from '../restore/find-target.ts'
 import { RefusedRestores } from '../restore/refused-restores.ts'
 import { type Flushed, type FlushOptions, holdsAllOf } from '../shipping/flushes.ts'
 import type { Shipper } from '../shipping/shipper.ts'
@@ -229,7 +229,20 @@ export class Archiver implements ArchiverClient {
     })
   }
 
-  branch(
+  /** The present state of a cell may need a version first. Nobody waits for that in a slot of the restores. */
+  async branch(request: BranchRequest, options: JobOptions): Promise<RestoreResult> {
+    const { source: cellId, account, need } = request
+    try {
+      return await this.#branch(request, options)
+    } catch (error) {
+      if (!(error instanceof NeedsVersion)) throw error
+      const { signal } = options
+      await this.backup({ cellId, account, need, kind: 'incremental', origin: 'schedule' }, { signal })
+      return await this.#branch(request, options)
+    }
+  }
+
+  #branch(
     { cellId, account, need, source, ...wanted }: BranchRequest,
     { signal: caller, permit, onProgress: tell, onBegin }: JobOptions,
   ): Promise<RestoreResult> {

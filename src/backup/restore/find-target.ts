@@ -1,5 +1,5 @@
 import type { CellRecord } from '../../catalog/cell-registry.ts'
-import type { CellError } from '../../errors.ts'
+import { CellError } from '../../errors.ts'
 import { corrupt } from '../archive/backup-errors.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
 import { CellOwnership } from '../versions/cell-ownership.ts'
@@ -42,10 +42,14 @@ export interface FoundTarget {
   contents: CellContents
 }
 
+/** What the cell has committed can't be shipped before a version of it is stored. */
+export class NeedsVersion extends CellError {}
+
 /**
  * Finds what a restore restores. A moment may be so recent that it is not shipped yet: what is pending is stored before.
  *
- * @throws `cell_not_found` if it may not have the cell; `backup_not_found`, `backup_corrupt`; what the object store throws
+ * @throws {@link NeedsVersion} for the present state, after a restore for example; `cell_not_found` if it may not have the
+ * cell; `backup_not_found`, `backup_corrupt`; what the object store throws
  */
 export async function findTarget(
   parts: FinderParts,
@@ -59,6 +63,7 @@ export async function findTarget(
   const isPartial = isPending && !(ship ? await ship(cellId, { signal, accountId }) : isStored(cellId))
   // Of a cell that was deleted meanwhile, nobody had anything left to ship.
   const goneAt = goneSince(isPending ? await recordOf(cellId) : record)
+  if (isPartial && recovers && ship !== undefined && goneAt === undefined) throw needsVersion()
   const isBehind = goneAt !== undefined || isPartial
   const contents = await index.contents(cellId, { signal })
   const { versions } = contents
@@ -75,6 +80,13 @@ export async function findTarget(
 /** What a deleted cell had not stored went with its files, and nothing shows how much that was. */
 function goneSince(record: CellRecord | undefined): number | undefined {
   return record === undefined ? Number.POSITIVE_INFINITY : (record.deletedAt ?? undefined)
+}
+
+function needsVersion(): NeedsVersion {
+  return new NeedsVersion(
+    'backup_not_found',
+    'What the cell has committed is in no version yet. Try again once one is stored, or name a version or a time.',
+  )
 }
 
 function knownDamage(version: string): CellError {

@@ -117,6 +117,7 @@ interface Waits {
 function confirm({ cellId }: WalCell): Waits {
   const replication = new Replication({
     flush: (id, signal) => node.shipper.flush(signal, { about: [id] }),
+    ensureLocal: async () => {},
     backUp: async () => {},
     storeCatalog: async () => {},
     isUnproven: () => false,

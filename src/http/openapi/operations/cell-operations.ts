@@ -50,6 +50,7 @@ export const CELL_OPERATIONS: Operations = {
       'invalid_database',
       'invalid_version',
       'name_taken',
+      'no_backup',
       'object_store_error',
       'object_store_not_configured',
       'object_store_unavailable',
