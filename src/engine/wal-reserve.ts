@@ -44,10 +44,12 @@ export class WalReserve {
     if (frames < this.#frames) this.#end = 0
     this.#frames = frames
     const used = walBytes(frames, PAGE_BYTES)
-    const wanted = Math.min(used, ZEROS.length)
-    if (this.#hasFailed || used < FROM_BYTES || used >= this.#bytesMax || this.#end - used >= wanted) return
+    const reserve = Math.min(used, ZEROS.length)
+    // SQLite cuts what is longer when it begins the log again: each time, such zeros would be written in vain.
+    const wanted = Math.min(used + reserve, this.#bytesMax)
+    if (this.#hasFailed || used < FROM_BYTES || this.#end >= wanted) return
     try {
-      this.#end = lengthen(this.#path, used + wanted, wanted)
+      this.#end = lengthen(this.#path, wanted, Math.min(wanted + reserve, this.#bytesMax))
     } catch {
       // A full disk, for example: the commits themselves may still have room.
       this.#hasFailed = true
@@ -55,13 +57,13 @@ export class WalReserve {
   }
 }
 
-/** Appends zeros to a file that is shorter than `wanted`. @returns its length then */
-function lengthen(file: string, wanted: number, by: number): number {
+/** Appends zeros to a file that is shorter than `wanted`, up to a length or as many as there are. @returns its length then */
+function lengthen(file: string, wanted: number, upTo: number): number {
   // A WAL carries no locks, so that it can be closed again (invariant 4).
   const fd = fs.openSync(file, APPEND)
   try {
     const { size } = fs.fstatSync(fd)
-    return size >= wanted ? size : size + fs.writeSync(fd, ZEROS, 0, by)
+    return size >= wanted ? size : size + fs.writeSync(fd, ZEROS, 0, Math.min(upTo - size, ZEROS.length))
   } finally {
     fs.closeSync(fd)
   }
