@@ -73,6 +73,12 @@ describe('a log that grows has zeros behind it, which no reader takes for a comm
   })
 })
 
+test('where logs are moved early, as in the tests of faults, they get them early', () => {
+  const database = openWithTable({ checkpointBytes: 65_536 })
+  commit(database, 5)
+  expect(lengths(database).reserve).toBeGreaterThan(0)
+})
+
 describe('there is no reserve where it would not help', () => {
   test('in a cell that changes little', () => {
     const database = openWithTable()
