@@ -296,8 +296,8 @@ export class CellDatabase {
    */
   write<T>(run: () => T, weight = 1): T {
     this.#state.assertUsable()
-    this.#changing()
     try {
+      this.#changing()
       const value = run()
       if (this.#transactions.depth === 0) this.#changed(weight)
       return value

@@ -111,7 +111,12 @@ export class CommitSync implements LoggedCell {
   }
 
   #leaveOut(): () => void {
-    this.#setFull(false)
+    try {
+      this.#setFull(false)
+    } catch {
+      // SQLite may have to read the schema for it. What is wrong shows in the change itself, where it can be told.
+      return nothing
+    }
     this.#leavingOut++
     return () => void this.#leavingOut--
   }

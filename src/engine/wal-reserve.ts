@@ -2,8 +2,9 @@ import fs from 'node:fs'
 import { PAGE_BYTES } from './cell-settings.ts'
 import { walBytes } from './wal-file.ts'
 
-/** Shorter logs get no reserve: most cells change little while they are open. */
+/** Shorter logs get no reserve: most cells change little while they are open. Of a log that is moved early, an eighth is enough. */
 const FROM_BYTES = 65_536
+const FROM_SHARE = 1 / 8
 /** No log gets more at a time. */
 const ZEROS = Buffer.alloc(524_288)
 /** The file is not made if it is gone. */
@@ -20,6 +21,7 @@ const APPEND = fs.constants.O_WRONLY | fs.constants.O_APPEND
 export class WalReserve {
   readonly #path: string
   readonly #bytesMax: number
+  readonly #fromBytes: number
   #frames = 0
   /** The length of the file when it was last seen. */
   #end = 0
@@ -32,6 +34,7 @@ export class WalReserve {
   constructor(path: string, bytesMax: number) {
     this.#path = path
     this.#bytesMax = bytesMax
+    this.#fromBytes = Math.min(FROM_BYTES, FROM_SHARE * bytesMax)
   }
 
   /**
@@ -44,10 +47,12 @@ export class WalReserve {
     if (frames < this.#frames) this.#end = 0
     this.#frames = frames
     const used = walBytes(frames, PAGE_BYTES)
-    const wanted = Math.min(used, ZEROS.length)
-    if (this.#hasFailed || used < FROM_BYTES || used >= this.#bytesMax || this.#end - used >= wanted) return
+    const reserve = Math.min(used, ZEROS.length)
+    // SQLite cuts what is longer when it begins the log again: each time, such zeros would be written in vain.
+    const wanted = Math.min(used + reserve, this.#bytesMax)
+    if (this.#hasFailed || used < this.#fromBytes || this.#end >= wanted) return
     try {
-      this.#end = lengthen(this.#path, used + wanted, wanted)
+      this.#end = lengthen(this.#path, wanted, Math.min(wanted + reserve, this.#bytesMax))
     } catch {
       // A full disk, for example: the commits themselves may still have room.
       this.#hasFailed = true
@@ -55,13 +60,13 @@ export class WalReserve {
   }
 }
 
-/** Appends zeros to a file that is shorter than `wanted`. @returns its length then */
-function lengthen(file: string, wanted: number, by: number): number {
+/** Appends zeros to a file that is shorter than `wanted`, up to a length or as many as there are. @returns its length then */
+function lengthen(file: string, wanted: number, upTo: number): number {
   // A WAL carries no locks, so that it can be closed again (invariant 4).
   const fd = fs.openSync(file, APPEND)
   try {
     const { size } = fs.fstatSync(fd)
-    return size >= wanted ? size : size + fs.writeSync(fd, ZEROS, 0, by)
+    return size >= wanted ? size : size + fs.writeSync(fd, ZEROS, 0, Math.min(upTo - size, ZEROS.length))
   } finally {
     fs.closeSync(fd)
   }

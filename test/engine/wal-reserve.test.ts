@@ -1,10 +1,10 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import Database from 'better-sqlite3'
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { CellDatabase } from '../../src/engine/cell-database.ts'
 import { PAGE_BYTES } from '../../src/engine/cell-settings.ts'
-import { walBytes } from '../../src/engine/wal-file.ts'
+import { FRAME_BYTES, walBytes } from '../../src/engine/wal-file.ts'
 import { openTestDatabase, type TestDatabaseOptions } from '../support/open-test-database.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
 
@@ -73,6 +73,12 @@ describe('a log that grows has zeros behind it, which no reader takes for a comm
   })
 })
 
+test('where logs are moved early, as in the tests of faults, they get them early', () => {
+  const database = openWithTable({ checkpointBytes: 65_536 })
+  commit(database, 5)
+  expect(lengths(database).reserve).toBeGreaterThan(0)
+})
+
 describe('there is no reserve where it would not help', () => {
   test('in a cell that changes little', () => {
     const database = openWithTable()
@@ -89,10 +95,17 @@ describe('there is no reserve where it would not help', () => {
     expect(lengths(deferred).reserve).toBe(0)
   })
 
-  test('once the log is as long as it gets', () => {
-    const database = openWithTable({ checkpointBytes: 100_000 })
-    commit(database, 1_000)
-    expect(fs.statSync(`${database.path}-wal`).size).toBeLessThan(300_000)
+  test('once the log is as long as it gets, and overwrites itself', () => {
+    const database = openWithTable({ checkpointBytes: 200_000 })
+    const write = vi.spyOn(fs, 'writeSync')
+    onTestFinished(() => void write.mockRestore())
+    commit(database, 60)
+    const before = write.mock.calls.length
+    expect(before).toBeGreaterThan(0)
+    commit(database, 300)
+    expect(write.mock.calls.length).toBe(before)
+    // One commit may pass the bound.
+    expect(fs.statSync(`${database.path}-wal`).size).toBeLessThan(200_000 + 3 * FRAME_BYTES)
   })
 })
 
