@@ -272,11 +272,13 @@ export class CellDatabase {
    */
   prepareGroup(works: readonly GroupWork[], events: GroupEvents): PreparedGroup | undefined {
     const syncAgain = this.syncs.deferFromHere()
-    const prepared = this.#group.prepare(works, events)
-    if (prepared === undefined) {
-      syncAgain()
-      return undefined
+    let prepared: PreparedGroup | undefined
+    try {
+      prepared = this.#group.prepare(works, events)
+    } finally {
+      if (prepared === undefined) syncAgain()
     }
+    if (prepared === undefined) return undefined
     this.pins++
     const commit = () => {
       try {

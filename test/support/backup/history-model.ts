@@ -355,11 +355,15 @@ export class HistoryModel {
   }
 }
 
-/** What a segment has was on the disk before, and may be in the database. */
+/** Of a wal-index: how many frames were moved into the database (sqlite.org/walformat, section 2.2). */
+const MOVED_AT = 96
+
+/** What a segment has, and what was moved into the database, was on the disk before. */
 function fsyncedFrames(wal: string, segments: string): number {
   const last = new Segments(segments).list().at(-1)
   const salts = parseWalHeader(fs.readFileSync(wal))?.salts
-  return last !== undefined && last.salts === salts ? last.frames : 0
+  const kept = last !== undefined && last.salts === salts ? last.frames : 0
+  return Math.max(kept, fs.readFileSync(wal.replace(/wal$/, 'shm')).readUInt32LE(MOVED_AT))
 }
 
 /** In another process: closing a file here would drop SQLite's locks on it (invariant 4). */

@@ -54,7 +54,7 @@ export class ShippedLogs {
       const head = piece.from === 0 ? 0 : walBytes(piece.from, piece.pageSize)
       if (log.bytes.length < head)
         throw new Error(`a gap before frame ${piece.from} of log ${piece.sequence}`)
-      const commits = [...log.commits.filter(([frames]) => frames <= piece.from), ...piece.commits]
+      const commits = [...upTo(log.commits, piece.from), ...piece.commits]
       if (commits.at(-1)?.[0] !== piece.to) throw new Error('the last commit of a piece is not its end')
       if (commits.some(([frames, time], i) => i > 0 && grows(commits[i - 1], frames, time)))
         throw new Error(`the times of log ${piece.sequence} do not grow: ${JSON.stringify(commits)}`)
@@ -87,6 +87,13 @@ export class ShippedLogs {
     }
     return file
   }
+}
+
+/** An entry stands for all commits of its millisecond: if only some of them are replaced, the others stay. */
+function upTo(commits: readonly [number, number][], from: number): [number, number][] {
+  const kept = commits.filter(([frames]) => frames <= from)
+  const cut = commits[kept.length]
+  return cut !== undefined && (kept.at(-1)?.[0] ?? 0) < from ? [...kept, [from, cut[1]]] : kept
 }
 
 function grows(before: [number, number] | undefined, frames: number, time: number): boolean {
