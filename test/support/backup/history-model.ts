@@ -64,6 +64,10 @@ export class HistoryModel {
   #other!: Cell
   #last = 0
   #rows = 0
+  /** What follows the newest version has this time or a later one. */
+  #storedAt = 0
+  /** Frames of logs, by their salts, of which the cell does not know that they were shipped. */
+  readonly #unanswered = new Map<string, number>()
 
   constructor(random: Random) {
     this.#random = random
@@ -210,6 +214,7 @@ export class HistoryModel {
     if (log === undefined) return
     this.#shipped.store(log)
     this.counts.pieces += log.pieces.length
+    if (!isAnswered) for (const { salts, to } of log.pieces) this.#unanswered.set(salts, to)
     const last = log.pieces.at(-1)
     if (!isAnswered || last === undefined) return
     const place: ShippedPlace = {
@@ -250,7 +255,8 @@ export class HistoryModel {
       ChangeTracker.prototype.cut = cut
     }
     if (position === undefined) throw new Error('a version without a position')
-    this.#last = Math.max(this.#last, position.at + 1)
+    this.#storedAt = position.at + 1
+    this.#last = Math.max(this.#last, this.#storedAt)
     const holds = this.#commits.length - 1
     if (!this.#versions.some((each) => each.position.history === position?.history)) this.counts.histories++
     this.#versions.push({ position, image: this.#image(), holds })
@@ -297,11 +303,15 @@ export class HistoryModel {
     this.#replaceInode(inode, fs.statSync(paths.cell(id).database).ino)
     this.#place.directory.mayHaveLogs = true
     const { wal } = paths.cell(id)
+    let isCut = false
     if (isPowerLoss && fs.existsSync(wal)) {
       const frames = Math.floor((fs.statSync(wal).size - 32) / (24 + 4096))
-      const safe = fsyncedFrames(wal, paths.cell(id).segments)
+      // What was shipped and then lost would have to be known as shipped, or it stays until the log has as much again.
+      const shipped = this.#unanswered.get(saltsOf(wal) ?? '') ?? 0
+      const safe = Math.max(shipped, fsyncedFrames(wal, paths.cell(id).segments))
       const left = kept ?? safe + this.#random.below(frames - safe + 1)
       if (frames > 0) fs.truncateSync(wal, left === 0 ? 0 : walBytes(left, 4096))
+      isCut = left > 0
     }
     clock.advance(1)
     const covered = this.#covered.get(this.#versions.at(-1)?.position.history ?? '') ?? 0
@@ -313,14 +323,14 @@ export class HistoryModel {
     this.#commits = this.#commits.slice(0, found + 1)
     // What was shipped of the last commit found is shipped once more, with the time of the last one that was shipped.
     const last = this.#commits[found] as Commit
-    if (covered > found) last.time = shippedAt
+    if (isCut && covered > found) last.time = shippedAt
     const holds = this.#versions.at(-1)?.holds ?? 0
     if (found < holds) throw new Error('a version holds what the power loss took')
     for (const [history, end] of this.#covered) this.#covered.set(history, Math.min(end, found))
     // The times of what was not shipped are lost with the process: they are those of this moment.
-    const now = Math.max(this.#last, clock.now())
+    const now = Math.max(this.#storedAt, shippedAt, clock.now())
+    this.#last = now
     for (const commit of this.#commits.slice(covered + 1)) commit.time = now
-    if (this.#commits.length - 1 > covered) this.#last = now
     // Before anything is collected the log may be longer again than it was.
     for (let i = writes; i > 0; i--) this.#commit(() => this.#change(6_000))
     await this.#ship()
@@ -355,14 +365,17 @@ export class HistoryModel {
   }
 }
 
+function saltsOf(wal: string): string | undefined {
+  return parseWalHeader(fs.readFileSync(wal))?.salts
+}
+
 /** Of a wal-index: how many frames were moved into the database (sqlite.org/walformat, section 2.2). */
 const MOVED_AT = 96
 
 /** What a segment has, and what was moved into the database, was on the disk before. */
 function fsyncedFrames(wal: string, segments: string): number {
   const last = new Segments(segments).list().at(-1)
-  const salts = parseWalHeader(fs.readFileSync(wal))?.salts
-  const kept = last !== undefined && last.salts === salts ? last.frames : 0
+  const kept = last !== undefined && last.salts === saltsOf(wal) ? last.frames : 0
   return Math.max(kept, fs.readFileSync(wal.replace(/wal$/, 'shm')).readUInt32LE(MOVED_AT))
 }
 
