@@ -76,7 +76,7 @@ export class CellDatabase {
   readonly #group: GroupCommit
   readonly #deleteReserve: DeleteReserve
   /** None where commits have no fsync of their own. */
-  readonly #reserve: WalReserve | undefined
+  readonly #walReserve: WalReserve | undefined
   /** Made with the first statement: of thousands of open cells, many know only KV. */
   #runner: StatementRunner | undefined
 
@@ -131,7 +131,7 @@ export class CellDatabase {
           failed: (error) => this.#failed(error),
         },
       )
-      if (durability !== 'relaxed') this.#reserve = new WalReserve(`${path}-wal`, checkpointBytes)
+      if (durability !== 'relaxed') this.#walReserve = new WalReserve(`${path}-wal`, checkpointBytes)
       this.syncs.opened()
       hooks.opened?.(this)
     } catch (error) {
@@ -409,7 +409,7 @@ export class CellDatabase {
     const { knownFrames } = this.checkpoints
     if (knownFrames === undefined) return
     this.times?.counted(knownFrames)
-    if (!this.syncs.pending) this.#reserve?.keep(knownFrames)
+    if (!this.syncs.pending) this.#walReserve?.keep(knownFrames)
   }
 
   #failed(error: unknown): void {

@@ -50,7 +50,8 @@ export class CellPool {
   readonly #schemas: FairShares | undefined
   readonly #opener: CellOpener
   #closed = false
-  #bits = 1
+  /** The state of {@link #random}; anything but 0. */
+  #randomBits = 1
   /** The cell whose time it is. */
   #workingOn: string | undefined
 
@@ -233,11 +234,11 @@ export class CellPool {
 
   /** xorshift32: the same draws in every run. @returns an integer below `end` */
   #random(end: number): number {
-    let bits = this.#bits
+    let bits = this.#randomBits
     bits ^= bits << 13
     bits ^= bits >>> 17
     bits ^= bits << 5
-    this.#bits = bits
+    this.#randomBits = bits
     return (bits >>> 0) % end
   }
 }

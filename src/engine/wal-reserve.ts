@@ -38,7 +38,7 @@ export class WalReserve {
   }
 
   /**
-   * After a commit with an fsync of its own. Never throws: without a reserve commits are slower, and nothing else.
+   * After a commit that is not stored in the commit log. Never throws: without a reserve commits are slower, and nothing else.
    *
    * @param frames up to the newest commit
    */

@@ -63,6 +63,33 @@ describe('a log that grows has zeros behind it, which no reader takes for a comm
     other.close()
   })
 
+  test('a log that another program cuts between the look and the zeros begins with zeros, and loses nothing', () => {
+    const database = openWithTable()
+    const other = new Database(database.path)
+    const { fstatSync } = fs
+    let cuts = 0
+    const look = vi.spyOn(fs, 'fstatSync').mockImplementation(((fd: number) => {
+      const before = fstatSync(fd)
+      other.pragma('wal_checkpoint(TRUNCATE)')
+      cuts++
+      return before
+    }) as typeof fstatSync)
+    let hadNoHeader = 0
+    for (let i = 0; i < 100; i++) {
+      const cutsBefore = cuts
+      commit(database, 1)
+      if (cuts === cutsBefore) continue
+      const log = fs.readFileSync(`${database.path}-wal`)
+      if (log.length > 0 && log.every((byte) => byte === 0)) hadNoHeader++
+      expect(count(other)).toBe(i + 1)
+    }
+    look.mockRestore()
+    expect(hadNoHeader).toBeGreaterThan(0)
+    expect(count(other)).toBe(100)
+    expect(other.pragma('integrity_check', { simple: true })).toBe('ok')
+    other.close()
+  })
+
   test('a log that was cut and grows again gets them again', () => {
     const database = openWithTable()
     commit(database, 100)
