@@ -32,12 +32,17 @@ export class Neighbour {
     const [cell] = (await tenant.newCells(1)) as [string]
     await tenant.must(cell, 'CREATE TABLE t (id INTEGER PRIMARY KEY, x)')
     const neighbour = new Neighbour(tenant, cell)
-    for (let i = 0; i < WARM_UP_REQUESTS; i++) await neighbour.#ask()
+    await neighbour.warmUp()
     return neighbour
   }
 
-  async measure(ms: number): Promise<Measured> {
+  async warmUp(): Promise<void> {
     // The server closes a connection that idles, and perhaps just when it is used again.
+    this.#tenant.close()
+    for (let i = 0; i < WARM_UP_REQUESTS; i++) await this.#ask()
+  }
+
+  async measure(ms: number): Promise<Measured> {
     this.#tenant.close()
     const times: number[] = []
     let requests = 0

@@ -43,17 +43,28 @@ export class NodeUnderAttack {
     this.neighbour = neighbour
   }
 
-  static async start(flags: readonly string[] = []): Promise<NodeUnderAttack> {
+  /** @param account of the neighbour: a `known` one was there before the node's start, and needs no trial */
+  static async start(
+    flags: readonly string[] = [],
+    account: 'new' | 'known' = 'new',
+  ): Promise<NodeUnderAttack> {
     const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-neighbours-'))
     const objects = path.join(directory, 'objects')
     fs.mkdirSync(objects)
-    const served = await startCellstore(
-      directory,
-      ['--object-store', `file://${objects}`, ...flags],
-      path.join(directory, 'log'),
-    )
-    const neighbour = await Neighbour.create(served.port, newAccount(directory))
-    return new NodeUnderAttack(directory, served, neighbour)
+    const start = () =>
+      startCellstore(
+        directory,
+        ['--object-store', `file://${objects}`, ...flags],
+        path.join(directory, 'log'),
+      )
+    let served = await start()
+    const key = newAccount(directory)
+    if (account === 'known') {
+      await served.stop()
+      // A key is shown only once: the attacker's is another one.
+      served = { ...(await start()), key: newAccount(directory) }
+    }
+    return new NodeUnderAttack(directory, served, await Neighbour.create(served.port, key))
   }
 
   /**
@@ -73,6 +84,8 @@ export class NodeUnderAttack {
     try {
       tell({ port, key, names, seed } satisfies Orders)
       await heard(attacker)
+      // Only an account that has asked for something lately is protected, and some attacks take long to prepare.
+      await this.neighbour.warmUp()
       const linesBefore = this.#logged().length
       const watch = new Watch(pid, this.neighbour.cell)
       tell('begin')
