@@ -127,6 +127,8 @@ export class CellHistory {
     if (goesOn && history.sequence === place.sequence) place.frames = Math.max(place.frames, history.frames)
     if (!goesOn) {
       this.end()
+      // They are in the version. Those of a log that another program moved would be taken for times of the next one.
+      this.#takeTime()
       progress.history = {
         id: randomUUID(),
         ...place,

@@ -8,6 +8,7 @@ import { silentLog } from '../../../src/base/log.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import { digestOf, digestOfFile } from '../../support/backup/database-digest.ts'
+import { ForeignProgram } from '../../support/backup/foreign-program.ts'
 import { addRow, createLedger, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { recover, ShippedLogs } from '../../support/backup/shipped-logs.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
@@ -95,6 +96,24 @@ test('what a cell commits after its first backup is collected, with the times of
   addRow(cell, 'after it')
   const [next] = (await collector.collect(ALL)).logs as [UnshippedLog]
   expect(next.pieces[0]?.from).toBe(log.pieces[0]?.to)
+})
+
+test('what follows a version is later than it, also if another program has moved the log before it (invariant 10)', async () => {
+  const store = await place.create(shipped)
+  const collector = collectorOf(store)
+  const cell = createLedger(store)
+  await versionOf(store, cell)
+  for (let i = 0; i < 6; i++) {
+    place.clock.advance(1)
+    addRow(cell, `row ${i}`)
+  }
+  const program = await ForeignProgram.open(place.paths.cell(cell.id).database)
+  await program.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+  await program.close()
+  const { position } = await versionOf(store, cell)
+  addRow(cell, 'after the version')
+  const { pieces } = (await collector.collect(ALL)).logs[0] as UnshippedLog
+  expect(pieces.flatMap(({ commits }) => commits.map(([, time]) => time))).toEqual([position.at + 1])
 })
 
 test('a closed cell with segments is collected without being opened, and its times are known', async () => {
