@@ -48,7 +48,7 @@ import { CellsFolder } from './cells-folder.ts'
 import { lostCells } from './lost-cells.ts'
 import type { PrefixEntry } from './prefix-entry.ts'
 import { purgeDeleted } from './purge-deleted.ts'
-import { databaseSettings, type StoreSettings } from './settings.ts'
+import { checkCanBeRemote, databaseSettings, type StoreSettings } from './settings.ts'
 import { Spool } from './spool.ts'
 import { type StoreParts, startStore } from './start-store.ts'
 import { StoreObservations } from './store-observations.ts'
@@ -387,6 +387,8 @@ export class StoreCore implements CellDirectory {
   }
 
   #checkDurability(durability: Durability): void {
+    const hasObjectStore = this.#objectStore !== undefined
+    checkCanBeRemote(durability, this.settings, { hasObjectStore, code: 'invalid_request' })
     if (durability !== 'remote' || this.guard?.excludesOthers !== false) return
     throw remoteRefused('invalid_request', this.#objectStore?.url ?? '')
   }
