@@ -288,10 +288,17 @@ export class StoreCore implements CellDirectory {
     return purgeDeleted(this, id, options)
   }
 
-  /** An empty cell that must survive a loss needs a version, as one that has changed. */
+  /** Where commits are shipped, an empty cell survives a loss too. For that it needs a version, as one that has changed. */
   #made(created: CreatedCell): CreatedCell {
-    if (created.replayed === undefined && this.isRemote(created.id))
-      this.destination?.progress.markChanged(created.id, this.clock.now())
+    const { destination, settings } = this
+    if (
+      created.replayed === undefined &&
+      destination !== undefined &&
+      settings.backups.maxLagMs !== undefined
+    ) {
+      destination.progress.markChanged(created.id, this.clock.now())
+      destination.trackers.changed.emit(created.id)
+    }
     return created
   }
 
