@@ -1,6 +1,7 @@
 import { CommanderError } from 'commander'
 import { CellError, isCellError, messageWithCause } from '../errors.ts'
 import { withoutKeys } from './log.ts'
+import { visibleLines } from './output.ts'
 
 /** What the process ends with; `cellstore --help` lists them. */
 export const EXIT_OK = 0
@@ -62,5 +63,6 @@ function explain(error: unknown, json: boolean): Explained {
 
 function format({ code, message }: Explained, json: boolean): string {
   const shown = withoutKeys(message)
-  return json ? `${JSON.stringify({ code, message: shown })}\n` : `cellstore: ${shown}\n`
+  if (json) return `${JSON.stringify({ code, message: shown })}\n`
+  return `cellstore: ${visibleLines(shown)}\n`
 }

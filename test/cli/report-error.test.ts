@@ -45,6 +45,12 @@ describe('what a failed command says', () => {
     expect(reportError(new TypeError('oops'), true).text).toBe('{"code":"internal","message":"oops"}\n')
   })
 
+  test('writes out what a terminal would obey: a message can quote tenants', () => {
+    const raised = new CellError('constraint_violation', 'no\u001b[2J\u009b31m')
+    expect(reportError(raised, false).text).toBe('cellstore: no\\x1b[2J\\x9b31m\n')
+    expect(reportError(new TypeError('oops\u0007'), false).text).toMatch(/oops\\x07\n\s+at /)
+  })
+
   test('never shows a key (invariant 12)', () => {
     const key = `cell_sk_${'x'.repeat(49)}`
     expect(reportError(new Error(`bad ${key}`), false).text).not.toContain('xxxx')
