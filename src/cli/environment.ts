@@ -1,4 +1,5 @@
 import { unknownName } from '../base/known-names.ts'
+import { CellError } from '../errors.ts'
 import { KEY_VARIABLE } from './remote/remote-node.ts'
 import { variableOf } from './serve/limits/limit-row.ts'
 import { LIMIT_ROWS } from './serve/limits/limits.ts'
@@ -61,4 +62,15 @@ export function refuseUnknownVariables(environment: Environment): void {
   const unknown = Object.keys(environment).filter((name) => name.startsWith(PREFIX) && !known.has(name))
   const [first] = unknown.sort()
   if (first !== undefined) throw unknownName(first, VARIABLES, { code: 'invalid_setting' })
+  refuseOtherHistory(environment)
+}
+
+/** `--history` of a node is not the shell's: a node with the wrong variable would keep seven days without a word. */
+function refuseOtherHistory({ [HISTORY_VARIABLE]: named = '' }: Environment): void {
+  if (!/^\d+[smhd]$/.test(named)) return
+  throw new CellError(
+    'invalid_setting',
+    `${HISTORY_VARIABLE} names the file of the shell's history. For how far back cells can be restored, set CELLSTORE_KEEP_HISTORY.`,
+    { field: HISTORY_VARIABLE },
+  )
 }

@@ -112,29 +112,59 @@ export function durationOption(flags: string, description: string): Option {
 /** Milliseconds, or false for `never` or `off`. Commander makes an empty text of a null. */
 export type Switchable = number | false
 
-/** A duration in milliseconds, or false for `never`. */
-export function intervalOption(flags: string, description: string): Option {
-  return new Option(flags, description).argParser(
-    argument((text): Switchable => (text === 'never' ? false : parseDuration(text))),
-  )
+interface Durations {
+  /** What turns it off. */
+  off: 'never' | 'off'
+  /** What the message of a wrong one says in place of what any duration is. */
+  says?: string
+  parse?: (text: string) => number
 }
 
-/** A duration in milliseconds, or false for `off`. */
-export function switchableOption(flags: string, description: string): Option {
-  return new Option(flags, description).argParser(
-    argument((text): Switchable => (text === 'off' ? false : parseDuration(text))),
-  )
+/** A duration in milliseconds, or false for `never`. */
+export function intervalOption(flags: string, description: string): Option {
+  return switchable(flags, description, { off: 'never' })
 }
 
 /** As {@link intervalOption}, and also in milliseconds: `250ms`. */
 export function shortIntervalOption(flags: string, description: string): Option {
-  return new Option(flags, description).argParser(
-    argument((text): Switchable => {
-      const [, digits] = /^(\d{1,9})ms$/.exec(text) ?? []
-      if (digits !== undefined && Number(digits) > 0) return Number(digits)
-      return text === 'never' ? false : parseDuration(text)
-    }),
-  )
+  const parse = (text: string) => {
+    const [, digits] = /^(\d{1,9})ms$/.exec(text) ?? []
+    return digits !== undefined && Number(digits) > 0 ? Number(digits) : parseDuration(text)
+  }
+  const says = 'It must be a whole number above 0 with its unit, such as 250ms, 2s or 1m'
+  return switchable(flags, description, { off: 'never', says, parse })
+}
+
+/** A duration in milliseconds within bounds, or false for `off`. */
+export function boundedOption(
+  flags: string,
+  description: string,
+  bounds: { min: string; max: string },
+): Option {
+  const [min, max] = [parseDuration(bounds.min), parseDuration(bounds.max)]
+  const says = `It must be a duration from ${bounds.min} to ${bounds.max}`
+  const parse = (text: string) => {
+    const ms = parseDuration(text)
+    if (ms >= min && ms <= max) return ms
+    throw new CellError('invalid_setting', says)
+  }
+  return switchable(flags, description, { off: 'off', says, parse })
+}
+
+function switchable(
+  flags: string,
+  description: string,
+  { off, says, parse = parseDuration }: Durations,
+): Option {
+  return new Option(flags, description).argParser((text): Switchable => {
+    if (text === off) return false
+    try {
+      return parse(text)
+    } catch (error) {
+      if (!isCellError(error)) throw error
+      throw new InvalidArgumentError(`${says ?? error.message.replace(/\.$/, '')}, or ${off}.`)
+    }
+  })
 }
 
 /** A whole number within bounds. */

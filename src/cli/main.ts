@@ -1,6 +1,6 @@
 import { dropUnsetVariables } from './environment.ts'
 import { buildProgram } from './program.ts'
-import { EXIT_OK, reportError } from './report-error.ts'
+import { EXIT_FAILED, EXIT_OK, reportError } from './report-error.ts'
 
 /**
  * Runs one command.
@@ -9,7 +9,7 @@ import { EXIT_OK, reportError } from './report-error.ts'
  * @returns its exit code
  */
 export async function main(argv: string[]): Promise<number> {
-  ignoreClosedPipes()
+  surviveLostOutput()
   dropUnsetVariables(process.env)
   try {
     await buildProgram().parseAsync(argv, { from: 'user' })
@@ -21,11 +21,17 @@ export async function main(argv: string[]): Promise<number> {
   }
 }
 
-/** The reader of our output may stop early: `cellstore keys list | head -1` is not a failure. */
-function ignoreClosedPipes(): void {
-  for (const stream of [process.stdout, process.stderr]) {
-    stream.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EPIPE') throw error
+/**
+ * The reader of our output may stop early: `cellstore keys list | head -1` is not a failure. And output may go to a file
+ * on a full disk. A node must not end because of its log, least of all then.
+ */
+function surviveLostOutput(): void {
+  process.stderr.on('error', () => {})
+  process.stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
+    if (code === 'EPIPE') return
+    process.stderr.write(`cellstore: The result could not be written to standard output: ${message}.\n`)
+    process.once('exit', (exitCode) => {
+      if (exitCode === EXIT_OK) process.exitCode = EXIT_FAILED
     })
-  }
+  })
 }

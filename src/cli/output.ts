@@ -34,12 +34,22 @@ export function formatTable(headings: readonly string[], rows: readonly (readonl
     .join('\n')
 }
 
+/** A cell in a line for people. */
+export function cellLabel({ id, name }: { id: string; name: string | null }): string {
+  return name === null ? id : `${id} (${visible(name)})`
+}
+
 /** Text with its control characters written out. */
 export function visible(text: string): string {
   return text.replace(CONTROL, (character) => {
     const code = character.charCodeAt(0)
     return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u${code.toString(16)}`
   })
+}
+
+/** As {@link visible}, of a text with lines: a message can quote tenants, such as a trigger's RAISE. */
+export function visibleLines(text: string): string {
+  return text.split('\n').map(visible).join('\n')
 }
 
 /** A number of bytes for people: `812 B`, `3.4 MiB`. */

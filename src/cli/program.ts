@@ -1,5 +1,6 @@
 import { Command } from 'commander'
 import packageJson from '../../package.json' with { type: 'json' }
+import { nearestName } from '../base/known-names.ts'
 import { addAccountsCommands } from './commands/accounts-commands.ts'
 import { addBackupCommands } from './commands/backup-commands.ts'
 import { addCellsCommands } from './commands/cells-commands.ts'
@@ -11,6 +12,8 @@ import { addStatusCommand } from './commands/status-command.ts'
 import { refuseUnknownVariables } from './environment.ts'
 import { examples } from './output.ts'
 import { addRefusedUrl, checkPlace } from './remote/remote-flags.ts'
+
+const HELP = 'help'
 
 const MORE = `
 Commands work on the store in --data-dir (CELLSTORE_DATA_DIR, ./data by
@@ -52,8 +55,10 @@ export function buildProgram(): Command {
     .configureOutput({ outputError: () => {} })
     .configureHelp({ visibleCommands: commandsBelow, subcommandTerm: termOf })
     .addHelpText('after', MORE + EXAMPLES)
+    .on('command:*', ([name = '']: string[]) => refuseCommand(program, name))
     // Not before: help is for those whose settings are wrong.
     .hook('preAction', (_, command) => {
+      if (command.name() === HELP) return
       refuseUnknownVariables(process.env)
       checkPlace(command)
     })
@@ -66,12 +71,35 @@ export function buildProgram(): Command {
   addRecoverCommand(program)
   addStatusCommand(program)
   addRefusedUrl(program)
+  return addHelpOfAnyCommand(program)
+}
+
+/** Commander's own `help` looks no deeper than `help backups`, and takes any name for the program's. */
+function addHelpOfAnyCommand(program: Command): Command {
+  program.command(`${HELP} [command...]`, { hidden: true }).action((words: string[]) => {
+    const found = words.reduce(
+      (group, word) => group.commands.find((each) => each.name() === word) ?? refuseCommand(group, word),
+      program,
+    )
+    found.help()
+  })
   return program
+}
+
+/** Commander would suggest what its help lists: commands of groups, which do not work without the group's name. */
+function refuseCommand(group: Command, name: string): never {
+  const near = nearestName(
+    name,
+    group.commands.map((each) => each.name()),
+  )
+  const suggestion = near === undefined ? '' : `. Did you mean ${near}?`
+  return group.error(`error: unknown command '${name}'${suggestion}`, { code: 'commander.unknownCommand' })
 }
 
 /** All commands, where commander would show only the groups: the first help has every command. */
 function commandsBelow(command: Command): Command[] {
-  return command.commands.flatMap((child) => (child.commands.length === 0 ? [child] : commandsBelow(child)))
+  const children = command.commands.filter((child) => child.name() !== HELP)
+  return children.flatMap((child) => (child.commands.length === 0 ? [child] : commandsBelow(child)))
 }
 
 function termOf(command: Command): string {

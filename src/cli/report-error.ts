@@ -1,6 +1,7 @@
 import { CommanderError } from 'commander'
 import { CellError, isCellError, messageWithCause } from '../errors.ts'
 import { withoutKeys } from './log.ts'
+import { visibleLines } from './output.ts'
 
 /** What the process ends with; `cellstore --help` lists them. */
 export const EXIT_OK = 0
@@ -24,14 +25,15 @@ interface Explained {
 
 /** What commander throws after it has shown the help or the version. */
 const SHOWN = ['commander.helpDisplayed', 'commander.version']
-/** A group of commands was given no command: commander has shown the group's help. */
-const HELP_AS_ERROR = 'commander.help'
+/** Also that was asked for. Or a group of commands was given no command: commander then wants to end with an error. */
+const HELP = 'commander.help'
 
 /** A command's failure as one sentence, or with `--json` as `{code, message}`. Of a bug, it shows where it happened. */
 export function reportError(error: unknown, json: boolean): ErrorReport {
   if (error instanceof CommanderError) {
-    if (SHOWN.includes(error.code)) return { exitCode: EXIT_OK, text: '' }
-    if (error.code === HELP_AS_ERROR && !json) return { exitCode: EXIT_USAGE, text: '' }
+    const wasAsked = error.code === HELP && error.exitCode === EXIT_OK
+    if (wasAsked || SHOWN.includes(error.code)) return { exitCode: EXIT_OK, text: '' }
+    if (error.code === HELP && !json) return { exitCode: EXIT_USAGE, text: '' }
     return { exitCode: EXIT_USAGE, text: format(explainUsage(error), json) }
   }
   if (error instanceof FailedResult) {
@@ -43,7 +45,7 @@ export function reportError(error: unknown, json: boolean): ErrorReport {
 }
 
 function explainUsage({ code, message }: CommanderError): Explained {
-  if (code === HELP_AS_ERROR) return { code: 'invalid_request', message: 'The command is missing.' }
+  if (code === HELP) return { code: 'invalid_request', message: 'The command is missing.' }
   const sentence = message.replace(/^error: /, '').replace(/\n\(?(.*?)\)?$/s, '. $1')
   return {
     code: code === 'commander.invalidArgument' ? 'invalid_setting' : 'invalid_request',
@@ -61,5 +63,6 @@ function explain(error: unknown, json: boolean): Explained {
 
 function format({ code, message }: Explained, json: boolean): string {
   const shown = withoutKeys(message)
-  return json ? `${JSON.stringify({ code, message: shown })}\n` : `cellstore: ${shown}\n`
+  if (json) return `${JSON.stringify({ code, message: shown })}\n`
+  return `cellstore: ${visibleLines(shown)}\n`
 }

@@ -105,7 +105,25 @@ export function resolveSettings(options: StoreOptions): StoreSettings {
     log: options.log ?? silentLog,
   }
   check(settings)
+  checkCanBeRemote(settings.durability, settings, { hasObjectStore: options.objectStore !== undefined })
   return settings
+}
+
+/** @throws `invalid_setting`, or the other code, where no change of the durability `remote` would ever be acknowledged */
+export function checkCanBeRemote(
+  durability: Durability,
+  { backups }: Pick<StoreSettings, 'backups'>,
+  {
+    hasObjectStore,
+    code = 'invalid_setting',
+  }: { hasObjectStore: boolean; code?: 'invalid_request' | 'invalid_setting' },
+): void {
+  if (durability !== 'remote' || (hasObjectStore && backups.maxLagMs !== undefined)) return
+  throw new CellError(
+    code,
+    'durability: remote acknowledges a change once it is shipped. So it needs an object store, and backups.maxLagMs (--max-lag) must not be off.',
+    { field: 'durability' },
+  )
 }
 
 function check({ durability, sqlPolicy, limits, quotas, backups, watch, ...rest }: StoreSettings): void {

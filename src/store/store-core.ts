@@ -48,7 +48,7 @@ import { CellsFolder } from './cells-folder.ts'
 import { lostCells } from './lost-cells.ts'
 import type { PrefixEntry } from './prefix-entry.ts'
 import { purgeDeleted } from './purge-deleted.ts'
-import { databaseSettings, type StoreSettings } from './settings.ts'
+import { checkCanBeRemote, databaseSettings, type StoreSettings } from './settings.ts'
 import { Spool } from './spool.ts'
 import { type StoreParts, startStore } from './start-store.ts'
 import { StoreObservations } from './store-observations.ts'
@@ -288,10 +288,17 @@ export class StoreCore implements CellDirectory {
     return purgeDeleted(this, id, options)
   }
 
-  /** An empty cell that must survive a loss needs a version, as one that has changed. */
+  /** Where commits are shipped, an empty cell survives a loss too. For that it needs a version, as one that has changed. */
   #made(created: CreatedCell): CreatedCell {
-    if (created.replayed === undefined && this.isRemote(created.id))
-      this.destination?.progress.markChanged(created.id, this.clock.now())
+    const { destination, settings } = this
+    if (
+      created.replayed === undefined &&
+      destination !== undefined &&
+      settings.backups.maxLagMs !== undefined
+    ) {
+      destination.progress.markChanged(created.id, this.clock.now())
+      destination.trackers.changed.emit(created.id)
+    }
     return created
   }
 
@@ -387,6 +394,8 @@ export class StoreCore implements CellDirectory {
   }
 
   #checkDurability(durability: Durability): void {
+    const hasObjectStore = this.#objectStore !== undefined
+    checkCanBeRemote(durability, this.settings, { hasObjectStore, code: 'invalid_request' })
     if (durability !== 'remote' || this.guard?.excludesOthers !== false) return
     throw remoteRefused('invalid_request', this.#objectStore?.url ?? '')
   }

@@ -7,6 +7,11 @@ test('a misspelt variable is refused with the nearest name', () => {
   )
 })
 
+test("a duration for the shell's history is refused: it is meant for what --history says", () => {
+  expect(() => refuseUnknownVariables({ CELLSTORE_HISTORY: '30d' })).toThrow(/CELLSTORE_KEEP_HISTORY/)
+  refuseUnknownVariables({ CELLSTORE_HISTORY: '/root/30d', CELLSTORE_KEEP_HISTORY: '30d' })
+})
+
 test('empty variables, and those that Kubernetes sets for a service called cellstore, count as not set', () => {
   const environment = {
     CELLSTORE_HOST: '',

@@ -93,6 +93,20 @@ describe('--help', () => {
     expect(helpOf('serve').split('\n').length).toBeLessThan(125)
   })
 
+  test.each([...COMMANDS, 'backups'])(
+    'of %s is what `cellstore help` shows too, and ends with 0',
+    async (name) => {
+      const printed = vi.spyOn(process.stdout, 'write').mockReturnValue(true)
+      const shown = await buildProgram()
+        .parseAsync(['help', ...name.split(' ')], { from: 'user' })
+        .catch((error) => error)
+      const text = printed.mock.calls.map(([part]) => part).join('')
+      printed.mockRestore()
+      expect(reportError(shown, false)).toEqual({ exitCode: 0, text: '' })
+      expect(text).toBe(helpOf(name))
+    },
+  )
+
   test('of the limits has the flag, the variable and the default of each, by what it bounds, and ends with 0', async () => {
     const text = vi.spyOn(process.stdout, 'write').mockReturnValue(true)
     const shown = await buildProgram()

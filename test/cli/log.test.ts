@@ -50,6 +50,12 @@ describe('the log', () => {
     expect(lines[0]).toMatch(/TypeError: x is not a function\n\s+at .*log\.test\.ts/)
   })
 
+  test('writes out what a terminal would obey in an error: it can be text of a tenant', () => {
+    const { lines, log } = logTo(true)
+    log.error({ err: new CellError('sql_error', 'no\u001b[2J') }, 'a line')
+    expect(lines[0]).toMatch(/ a line \(.*no\\x1b\[2J\)\n$/)
+  })
+
   test('leaves out what its level leaves out', () => {
     const { lines, log } = logTo(false, 'error')
     log.warn({}, 'no')

@@ -107,7 +107,7 @@ test('a cell that cannot be recovered is named with its code, and the exit code 
   expect(people).toMatchObject({
     code: 1,
     stdout: expect.stringMatching(
-      new RegExp(`^${bad} cell-1: FAILED: backup_corrupt: .*\n0 recovered .* 1 failed, 3 were`),
+      new RegExp(`^${bad} \\(cell-1\\): FAILED: backup_corrupt: .*\n0 recovered .* 1 failed, 3 were`),
     ),
     stderr: expect.stringContaining('1 of 1 cells could not be recovered.'),
   })

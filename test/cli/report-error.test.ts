@@ -45,6 +45,12 @@ describe('what a failed command says', () => {
     expect(reportError(new TypeError('oops'), true).text).toBe('{"code":"internal","message":"oops"}\n')
   })
 
+  test('writes out what a terminal would obey: a message can quote tenants', () => {
+    const raised = new CellError('constraint_violation', 'no\u001b[2J\u009b31m')
+    expect(reportError(raised, false).text).toBe('cellstore: no\\x1b[2J\\x9b31m\n')
+    expect(reportError(new TypeError('oops\u0007'), false).text).toMatch(/oops\\x07\n\s+at /)
+  })
+
   test('never shows a key (invariant 12)', () => {
     const key = `cell_sk_${'x'.repeat(49)}`
     expect(reportError(new Error(`bad ${key}`), false).text).not.toContain('xxxx')
@@ -53,6 +59,9 @@ describe('what a failed command says', () => {
   test.each([
     [['no-such-command'], /unknown command 'no-such-command'/],
     [['keys', 'creat'], /unknown command 'creat'.*Did you mean create\?/],
+    [['cell', 'list'], /unknown command 'cell'.*Did you mean cells\?/],
+    [['creat'], /unknown command 'creat'\. See/],
+    [['help', 'cells', 'exprt'], /unknown command 'exprt'.*Did you mean export\?/],
     [['sql'], /missing required argument 'cell'/],
     [['sql', 'x', 'SELECT 1', '--file', 'x.sql'], /a statement or --file, not both/],
     [['sql', 'x', '--file', 'x.sql', '--text'], /parameters go with a statement/],
@@ -60,6 +69,10 @@ describe('what a failed command says', () => {
     [['keys', 'list', '--jsn'], /unknown option '--jsn'.*Did you mean --json\?/],
     [['serve', '--port', '70000'], /--port.*70000.*from 0 to 65535/],
     [['serve', '--drain', '5'], /--drain.*with its unit/],
+    [['serve', '--max-lag', '2h'], /--max-lag.*from 1s to 1h, or off\./],
+    [['serve', '--max-lag', 'never'], /--max-lag.*from 1s to 1h, or off\./],
+    [['serve', '--drill-every', 'off'], /--drill-every.*with its unit: 30s, .*, or never\./],
+    [['serve', '--slow', '1.5s'], /--slow.*such as 250ms, .*, or never\./],
     [['serve', '--log-level', 'loud'], /--log-level.*loud.*silent, error/],
     [['sql', 'x', 'SELECT ?', '1', '--json-params', '[1]'], /not both/],
     [['backups', 'verify'], /name a cell, or use --all/],

@@ -101,3 +101,14 @@ describe('On an object store that does not honour conditional writes, durability
     await soon(store.close())
   })
 })
+
+test('Without shipping, no cell is made with durability remote, and nothing is left of it', async () => {
+  const store = await soon(place.create())
+  expect(thrownBy(() => store.createCell({ durability: 'remote' }))).toMatchObject({
+    code: 'invalid_request',
+    details: { field: 'durability' },
+    message: expect.stringContaining('needs an object store'),
+  })
+  expect(store.cells().cells).toEqual([])
+  await soon(store.close())
+})

@@ -116,3 +116,15 @@ describe('a setting that makes no sense is refused by its name', () => {
     })
   })
 })
+
+test.each([
+  ['without an object store', {}],
+  ['without shipping', { objectStore: 'file:///objects', backups: { maxLagMs: null } }],
+])('durability remote is refused %s: no change would be acknowledged', (_, options) => {
+  expect(thrownBy(() => resolveSettings({ durability: 'remote', ...options }))).toMatchObject({
+    code: 'invalid_setting',
+    details: { field: 'durability' },
+    message: expect.stringContaining('--max-lag'),
+  })
+  resolveSettings({ durability: 'remote', objectStore: 'file:///objects' })
+})

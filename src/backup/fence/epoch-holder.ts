@@ -229,7 +229,7 @@ export class EpochHolder {
 function inUse(url: string, { record }: FenceTail): CellError {
   return new CellError(
     'object_store_in_use',
-    `${url} is in use by ${describeHolder(record)}. Two nodes must not use one prefix: stop that one first, or give this one a prefix of its own. If that node shall not go on, start with --take-over (takeOver in the library): it then stops.`,
+    `${url} is in use by ${describeHolder(record)}. Two nodes must not use one prefix: stop that one first, or give this one a prefix of its own. If that node must not go on, start this one with --take-over (takeOver in the library): the other one then stops.`,
   )
 }
 

@@ -90,8 +90,9 @@ function addRestore(program: Command): void {
 }
 
 function showRestored({ version, timestamp, replaced_at, ...rest }: RestoreDocument): string {
+  const [, cell] = version.split('/')
   const at = timestamp === null ? '' : `, the cell as it was at ${timestamp}`
-  const undo = replaced_at === null ? '' : `\nTo undo it: restore --at ${replaced_at}`
+  const undo = replaced_at === null ? '' : `\nTo undo it: cellstore restore ${cell} --at ${replaced_at}`
   return `Restored ${version}${at}, ${took(rest.size_bytes, rest.duration_ms)}.${undo}`
 }
 

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { type CellErrorCode, isCellError } from '../../errors.ts'
 import { addStoreFlags, type StoreFlags } from '../flags.ts'
-import { examples, formatBytes, printResult } from '../output.ts'
+import { cellLabel, examples, formatBytes, printResult } from '../output.ts'
 import type { OwnerClient } from '../owner/owner-client.ts'
 import { allPages, checkCellOrAll, runOwnerCommand } from '../owner-command.ts'
 import { RecoveryBar } from '../recovery-bar.ts'
@@ -84,9 +84,7 @@ async function recoverAll(client: OwnerClient, json: true | undefined): Promise<
     duration_ms: Math.round(performance.now() - began),
   }
   printResult({ ...summary, databases: outcomes }, json, () => {
-    const lines = failed.map(
-      ({ id, name, code, message }) => `${id} ${name ?? ''}: FAILED: ${code}: ${message}`,
-    )
+    const lines = failed.map((cell) => `${cellLabel(cell)}: FAILED: ${cell.code}: ${cell.message}`)
     const { recovered: count, bytes, duration_ms, here_before } = summary
     const took = `${formatBytes(bytes)} in ${seconds(duration_ms)}`
     return [...lines, `${count} recovered (${took}), ${failed.length} failed, ${here_before} were here`].join(

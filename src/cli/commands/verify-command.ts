@@ -4,7 +4,7 @@ import { type CellErrorCode, isCellError } from '../../errors.ts'
 import type { CellDocument } from '../../http/owner-routes.ts'
 import type { VerifyDocument } from '../../http/verify-actions.ts'
 import { addStoreFlags, type StoreFlags } from '../flags.ts'
-import { examples, formatBytes, formatTable, printResult, visible } from '../output.ts'
+import { cellLabel, examples, formatBytes, formatTable, printResult } from '../output.ts'
 import type { OwnerClient } from '../owner/owner-client.ts'
 import { allCells, checkCellOrAll, runOwnerCommand, USAGE } from '../owner-command.ts'
 import { FailedResult } from '../report-error.ts'
@@ -102,7 +102,7 @@ async function outcomeOf(
 }
 
 function describe(outcome: Outcome): string {
-  const who = outcome.name === null ? outcome.id : `${outcome.id} (${visible(outcome.name)})`
+  const who = cellLabel(outcome)
   if (outcome.proven === null) return `${who}: no backup`
   if (!outcome.proven) return `${who}: FAILED: ${outcome.message}`
   const { version, objects, size_bytes, table_count, row_count, duration_ms } = outcome

@@ -54,6 +54,7 @@ function backupsOf({ registry, retention, settings }: Announcement['store']) {
 
 /** Says what is backed up and when, and how the cells stand. */
 function backupLines(store: Announcement['store']): string {
+  const { settings } = store
   const {
     snapshot_every_ms,
     incremental_every_ms,
@@ -68,7 +69,8 @@ function backupLines(store: Announcement['store']): string {
   const schedule = `backups of what changed ${every(incremental_every_ms)}, snapshots ${every(snapshot_every_ms)}; keeps ${keep}
 ${max_lag_ms === null ? 'what cells commit is in their backups only' : `what cells commit is in the object store after ${formatDuration(max_lag_ms)}`}`
   if (cells === 0) return schedule
-  const lost = stored + changed < cells ? '; the others come back from their backups at their first use' : ''
+  const when = settings.backups.recoverInBackground ? 'in the background' : 'at their first use'
+  const lost = stored + changed < cells ? `; the others come back from their backups ${when}` : ''
   const since = oldest_stored_at === null ? '' : `, each since ${oldest_stored_at}`
   return `${schedule}\n${cells} ${cells === 1 ? 'cell' : 'cells'}: ${stored} stored${since}; ${changed} changed since or never stored${lost}`
 }

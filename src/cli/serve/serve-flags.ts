@@ -12,13 +12,13 @@ import {
 import {
   addPlanFlags,
   addStoreFlags,
+  boundedOption,
   durationOption,
   intervalOption,
   numberOption,
   type StoreFlags,
   type Switchable,
   shortIntervalOption,
-  switchableOption,
 } from '../flags.ts'
 import { addLimitFlags } from './limits/limit-flags.ts'
 
@@ -120,9 +120,10 @@ export function addServeFlags(command: Command): Command {
         .default('background'),
     )
     .addOption(
-      switchableOption(
+      boundedOption(
         '--max-lag <duration>',
         'how long what a cell has committed may be on this machine only: from 1s to 1h; or off',
+        { min: '1s', max: '1h' },
       )
         .env('CELLSTORE_MAX_LAG')
         .default(DEFAULT_MAX_LAG_MS, '10s'),

@@ -3,6 +3,7 @@ import type { Readable, Writable } from 'node:stream'
 import { SqlStatement } from '../../engine/sql-policy/sql-statement.ts'
 import { CellError, messageWithCause } from '../../errors.ts'
 import { withoutKeys } from '../log.ts'
+import { visibleLines } from '../output.ts'
 import type { StoreClient } from '../store-client.ts'
 import type { History } from './history.ts'
 import { runShellCommand, type ShellSession } from './shell-commands.ts'
@@ -138,7 +139,7 @@ class Shell implements ShellSession {
     try {
       await run()
     } catch (error) {
-      this.#options.errors.write(`Error: ${withoutKeys(sentenceOf(error, signal))}\n`)
+      this.#options.errors.write(`Error: ${visibleLines(withoutKeys(sentenceOf(error, signal)))}\n`)
     }
   }
 

@@ -44,6 +44,20 @@ describe('A store with an object store', () => {
     await store.close()
   })
 
+  test('stores a new cell within the lag that nobody has changed: a total loss brings it back, empty', async () => {
+    const store = await place.create(shipped)
+    const { id } = store.createCell({ name: 'empty' })
+    place.clock.advance(4_000)
+    await turnsUntil(() => store.backedUpTo(id) !== null, 'its first version is stored')
+    await place.advanceUntil(store.close())
+    place.loseData()
+    const again = await place.advanceUntil(place.open(shipped))
+    const cell = again.openCell(id)
+    await place.advanceUntil(cell.ensureLocal())
+    expect(cell.kv.list().entries).toEqual([])
+    await place.advanceUntil(again.close())
+  })
+
   test('ships nothing if that is off', async () => {
     const store = await place.create()
     createLedger(store)

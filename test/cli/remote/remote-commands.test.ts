@@ -57,7 +57,7 @@ test('keys, cells, sql, backup, restore and backups list work on a remote node, 
   expect(second).toMatchObject({ kind: 'incremental', base_version: version })
   expect(await far.text('backups', 'list', cell)).toMatch(/^VERSION .*\n.* incremental .*\n.* snapshot /)
   expect(await far.text('restore', cell, '--version', version)).toMatch(
-    /^Restored snapshots\/.*\.\nTo undo it: restore --at \d.*Z$/,
+    /^Restored snapshots\/.*\.\nTo undo it: cellstore restore [\da-f-]{36} --at \d.*Z$/,
   )
   expect(await far.text('sql', cell, 'SELECT count(*) AS n FROM t', '--csv')).toBe('n\n2')
   expect(await far.json('cells', 'delete', cell)).toEqual({ id: cell, deleted: true })

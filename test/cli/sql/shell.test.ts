@@ -101,6 +101,13 @@ describe('the shell', () => {
     expect(printed).toContain('a\n2\n1 row')
   })
 
+  test('writes out what a terminal would obey in an error: it can be text of a tenant', async () => {
+    const session = new Session()
+    const trigger = "CREATE TRIGGER no BEFORE INSERT ON t BEGIN SELECT RAISE(ABORT, char(27) || '[2J'); END;"
+    await session.play('CREATE TABLE t (a);', trigger, 'INSERT INTO t VALUES (1);')
+    expect(session.errors).toBe('Error: \\x1b[2J\n')
+  })
+
   test('says what is wrong, and goes on', async () => {
     const session = new Session()
     expect(await session.play('SELEC 1;', '.tabels', 'BEGIN;', 'SELECT 7 AS n;')).toContain('n\n7\n')
