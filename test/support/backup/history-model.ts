@@ -30,8 +30,10 @@ const ALL = { cellsMax: 1_000, bytesMax: 1_000_000_000 }
 
 interface Commit {
   digest: string
-  /** Undefined: another program made it, and nobody knows when. */
+  /** When it was made. */
   time: number
+  /** The latest time that it may have. It is later than `time` if the process ended before it could tell. */
+  until: number
 }
 
 interface Version {
@@ -51,10 +53,14 @@ export class HistoryModel {
   readonly #objects = new FailingStore(this.#place.folder())
   readonly #random: Random
   readonly #shipped = new ShippedLogs()
+  /** What of it the cell knows to be shipped. */
+  readonly #answered = new ShippedLogs()
   #commits: Commit[] = []
   /** Versions, and how many commits were certainly shipped in their histories. */
   #versions: Version[] = []
   readonly #covered = new Map<string, number>()
+  /** The same, of what the cell knows to be shipped. */
+  readonly #known = new Map<string, number>()
   readonly steps: string[] = []
   /** After which commit each step came, for a report. */
   readonly marks = new Map<number, string>()
@@ -66,6 +72,10 @@ export class HistoryModel {
   #rows = 0
   /** What follows the newest version has this time or a later one. */
   #storedAt = 0
+  /** The latest time from which the clock stepped back. */
+  #newest = 0
+  /** How many versions were begun. */
+  #cuts = 0
   /** Frames of logs, by their salts, of which the cell does not know that they were shipped. */
   readonly #unanswered = new Map<string, number>()
 
@@ -112,20 +122,20 @@ export class HistoryModel {
     for (const { position, image, holds } of this.#versions) {
       this.counts.versions++
       const covered = this.#covered.get(position.history) ?? holds
-      const moments = this.#commits.slice(holds, covered + 1).map(({ time }) => time)
+      const moments = this.#commits.slice(holds, covered + 1).flatMap(({ time, until }) => [time, until])
       for (const at of new Set([...some(moments, this.#random, 6), moments.at(-1)])) {
         if (at === undefined) continue
-        const expected = this.#commits.findLastIndex(({ time }, i) => time <= at && i <= covered)
+        const least = this.#commits.findLastIndex(({ until }, i) => until <= at && i <= covered)
+        const most = this.#commits.findLastIndex(({ time }, i) => time <= at && i <= covered)
         // What another history has of that moment is not in this one.
         if (this.#commits.some(({ time }, i) => i > covered && time <= at)) continue
         const digest = digestOfFile(this.#shipped.restore(image, position, at))
         this.counts.moments++
-        if (digest !== this.#commits[Math.max(expected, holds)]?.digest) {
-          const found = this.#commits.findIndex((commit) => commit.digest === digest)
+        const found = this.#commits.findIndex((commit) => commit.digest === digest)
+        if (found < Math.max(least, holds) || found > Math.max(most, holds))
           throw new Error(
-            `the version with ${holds} commits (${JSON.stringify(position)}) restored to ${at} has ${found} of ${expected}, covered ${covered}\n${this.#commits.map(({ time }, i) => `${i}:${time % 100_000}${this.marks.get(i) ?? ''}`).join(' ')}\n${this.#shipped.told(position)}`,
+            `the version with ${holds} commits (${JSON.stringify(position)}) restored to ${at} has ${found} of ${least} to ${most}, covered ${covered}\n${this.#commits.map(({ time, until }, i) => `${i}:${time % 100_000}-${until % 100_000}${this.marks.get(i) ?? ''}`).join(' ')}\n${this.#shipped.told(position)}`,
           )
-        }
       }
     }
   }
@@ -147,7 +157,7 @@ export class HistoryModel {
       [2, 'another program moves the log', () => this.#foreign('PRAGMA wal_checkpoint(TRUNCATE)')],
       // From here on logs are kept for shipping alone.
       [6, 'end the chain', () => this.#endChain()],
-      [3, 'step the clock back', () => this.#place.clock.step(-this.#random.below(50))],
+      [3, 'step the clock back', () => this.#stepBack()],
     ]
     let at = this.#random.below(choices.reduce((sum, [weight]) => sum + weight, 0))
     for (const [weight, name, run] of choices) {
@@ -168,7 +178,7 @@ export class HistoryModel {
   #commit(run: () => unknown): void {
     run()
     this.#last = Math.max(this.#last, this.#place.clock.now())
-    this.#commits.push({ digest: digestOf(this.#cell), time: this.#last })
+    this.#commits.push({ digest: digestOf(this.#cell), time: this.#last, until: this.#last })
   }
 
   #write(bytes: number): void {
@@ -214,7 +224,8 @@ export class HistoryModel {
     if (log === undefined) return
     this.#shipped.store(log)
     this.counts.pieces += log.pieces.length
-    if (!isAnswered) for (const { salts, to } of log.pieces) this.#unanswered.set(salts, to)
+    if (isAnswered) this.#answered.store(log)
+    else for (const { salts, to } of log.pieces) this.#unanswered.set(salts, to)
     const last = log.pieces.at(-1)
     if (!isAnswered || last === undefined) return
     const place: ShippedPlace = {
@@ -227,22 +238,29 @@ export class HistoryModel {
     this.#noteCovered()
   }
 
-  /** How many commits are shipped is what a restore without a limit has. */
   #noteCovered(): void {
     const { history } = (this.#versions.at(-1) as Version).position
     const version = this.#versions.find(({ position }) => position.history === history) as Version
-    const digest = digestOfFile(this.#shipped.restore(version.image, version.position))
-    const covered = this.#commits.findLastIndex((commit) => commit.digest === digest)
-    if (covered < 0) throw new Error('what was shipped is no state of the cell')
-    this.#covered.set(history, covered)
+    this.#covered.set(history, this.#commitsIn(this.#shipped, version))
+    this.#known.set(history, this.#commitsIn(this.#answered, version))
+  }
+
+  /** How many commits are shipped is what a restore without a limit has. */
+  #commitsIn(shipped: ShippedLogs, { image, position }: Version): number {
+    const digest = digestOfFile(shipped.restore(image, position))
+    const newest = this.#commits.findLastIndex((commit) => commit.digest === digest)
+    if (newest < 0) throw new Error('what was shipped is no state of the cell')
+    return newest
   }
 
   async #backup(kind: 'incremental' | 'snapshot'): Promise<void> {
     let position: LogPosition | undefined
     const { cut } = ChangeTracker.prototype
     const id = this.#cell.id
+    const model = this
     ChangeTracker.prototype.cut = function (this: ChangeTracker, ...args) {
       const log = cut.apply(this, args)
+      model.#cuts++
       if (this.progress.cellId === id) position = log
       return log
     }
@@ -260,7 +278,8 @@ export class HistoryModel {
     const holds = this.#commits.length - 1
     if (!this.#versions.some((each) => each.position.history === position?.history)) this.counts.histories++
     this.#versions.push({ position, image: this.#image(), holds })
-    if (!this.#covered.has(position.history)) this.#covered.set(position.history, holds)
+    for (const shipped of [this.#covered, this.#known])
+      if (!shipped.has(position.history)) shipped.set(position.history, holds)
   }
 
   /** The database file as it is now, with its log applied. */
@@ -314,8 +333,8 @@ export class HistoryModel {
       isCut = left > 0
     }
     clock.advance(1)
-    const covered = this.#covered.get(this.#versions.at(-1)?.position.history ?? '') ?? 0
-    const shippedAt = this.#commits[covered]?.time ?? 0
+    const known = this.#known.get(this.#versions.at(-1)?.position.history ?? '') ?? 0
+    const shippedAt = this.#commits[known]?.until ?? 0
     await this.#open(id, other)
     const digest = digestOf(this.#cell)
     const found = this.#commits.findLastIndex((commit) => commit.digest === digest)
@@ -323,17 +342,34 @@ export class HistoryModel {
     this.#commits = this.#commits.slice(0, found + 1)
     // What was shipped of the last commit found is shipped once more, with the time of the last one that was shipped.
     const last = this.#commits[found] as Commit
-    if (isCut && covered > found) last.time = shippedAt
+    if (isCut && known > found) last.until = shippedAt
     const holds = this.#versions.at(-1)?.holds ?? 0
     if (found < holds) throw new Error('a version holds what the power loss took')
-    for (const [history, end] of this.#covered) this.#covered.set(history, Math.min(end, found))
-    // The times of what was not shipped are lost with the process: they are those of this moment.
-    const now = Math.max(this.#storedAt, shippedAt, clock.now())
+    for (const shipped of [this.#covered, this.#known])
+      for (const [history, end] of shipped) shipped.set(history, Math.min(end, found))
+    // The times of what was not shipped may be lost with the process: then they are those of this moment.
+    const now = Math.max(this.#storedAt, shippedAt, this.#line(), clock.now())
     this.#last = now
-    for (const commit of this.#commits.slice(covered + 1)) commit.time = now
+    for (const commit of this.#commits.slice(known + 1)) commit.until = now
     // Before anything is collected the log may be longer again than it was.
     for (let i = writes; i > 0; i--) this.#commit(() => this.#change(6_000))
     await this.#ship()
+  }
+
+  /** No commit gets an earlier time: of the last tick or close, if that is later than what was shipped. */
+  #line(): number {
+    const { line } = this.#destination.trackers.use(this.#cell.id, (tracker) => tracker.progress)
+    const newest = Math.max(this.#newest, this.#place.clock.now())
+    // What follows a cut is a millisecond later, also while the clock is behind.
+    if (line > newest + this.#cuts)
+      throw new Error(`the cell goes on at ${line}, and no clock was past ${newest}`)
+    return line
+  }
+
+  #stepBack(): void {
+    const { clock } = this.#place
+    this.#newest = Math.max(this.#newest, clock.now())
+    clock.step(-this.#random.below(50))
   }
 
   /** In a crash the files stay; here they are copies. */
