@@ -80,7 +80,8 @@ export class CellRestorer {
       // What follows is later than the state that it replaces, which stays restorable, and than the restore itself.
       const now = restore.recovers ? 0 : clock.now()
       const line = Math.max(target.time, replaced?.time ?? 0, now) + 1
-      await restore.install(target.manifest, { isNewest, last, line })
+      const isUnmarked = marked === undefined && target.manifest.log !== undefined
+      await restore.install(target.manifest, { isNewest, isUnmarked, last, line })
       if (marked !== undefined) await removeMarks(objectStore, contents.marks)
       const durationMs = clock.monotonic() - started
       return { version, kind, timestamp: target.time, replacedAt, sizeBytes, durationMs }
