@@ -13,6 +13,7 @@ import type { RestoreTarget, RestoreTargets } from './restore-target.ts'
 import {
   type CellContents,
   currentState,
+  isTriedOnly,
   lastName,
   type MarkedCell,
   type NewMark,
@@ -133,8 +134,10 @@ export class CellRestorer {
     { manifest, wals }: RestoreTarget,
     targets: RestoreTargets,
     contents: CellContents,
-    { timestamp }: CellRestore,
+    { timestamp, last }: CellRestore,
   ): Promise<boolean> {
+    // One that failed may be stored late. It would be newer than this state, and is older than a mark.
+    if (isTriedOnly(last, contents)) return false
     const state = currentState(contents)
     if (timestamp !== undefined || wals.length > 0 || state?.version !== manifest.version) return false
     if (!state.hasLog || manifest.log === undefined) return !state.hasLog || state.until === undefined
