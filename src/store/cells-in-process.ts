@@ -114,10 +114,10 @@ export class CellsInProcess implements CellPort {
     this.#archived.installer.noteMark(cellId, name)
   }
 
-  async install(cellId: string, { manifest, isNewest, last, line, existed }: RestoredCell): Promise<void> {
+  async install(cellId: string, { manifest, existed, ...names }: RestoredCell): Promise<void> {
     const { restored } = this.#parts
     this.#assertExists(cellId, existed)
-    this.#archived.installer.install(cellId, { isNewest, last, line })
+    this.#archived.installer.install(cellId, names)
     restored(cellId, manifest)
   }
 

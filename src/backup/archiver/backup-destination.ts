@@ -111,6 +111,7 @@ export class BackupDestination {
       index: this.index,
       table,
       progress,
+      removing: (cellId, run) => this.restores.removing(cellId, run),
       clock,
       log,
     })

@@ -22,6 +22,8 @@ export interface CellInstallerParts {
 export interface RestoredNames {
   /** The cell's newest version holds its state. */
   isNewest: boolean
+  /** No mark says that the history of the version has ended: later moments of the cell would be taken for its state. */
+  isUnmarked?: boolean | undefined
   /** The last name that a version or a mark has: the next version gets a later one. */
   last: string
   /** The newest time that is known of the cell, in epoch milliseconds: its line of time goes on from there. */
@@ -81,7 +83,10 @@ export class CellInstaller {
     return this.#parts.trackers.use(cellId, ({ progress }) => progress.lastVersion)
   }
 
-  install(cellId: string, { isNewest, last, line, isRepeat = false }: InstallOptions): void {
+  install(
+    cellId: string,
+    { isNewest, isUnmarked = false, last, line, isRepeat = false }: InstallOptions,
+  ): void {
     const { paths, replace, trackers } = this.#parts
     const files = paths(cellId)
     // The earlier try did all of it. The cell may have changed since, so that its progress must stay.
@@ -90,11 +95,13 @@ export class CellInstaller {
     if (!isDecided && !exists(files.restoreTarget)) throw new Error('There is no restored database.')
     // Before the switch, so that the next backup is a base even if the process ends right after the switch.
     const { storedTo } = this.#parts.progress.find(cellId)
+    // What the old cell has committed and is in no version had its moments: the next version ends the history before them.
+    const changed = !isNewest || (isUnmarked && trackers.use(cellId, ({ isChanged }) => isChanged))
     this.#resetProgress(cellId, { last, line, storedTo }, true)
     replace(cellId, () => (isDecided ? finishRestore(files) : installRestored(files)))
     // After a restore to another state the cell counts as changed: the newest backup does not hold it.
-    this.#resetProgress(cellId, { last, line, storedTo: this.#parts.clock.now() }, !isNewest)
-    if (!isNewest) trackers.changed.emit(cellId)
+    this.#resetProgress(cellId, { last, line, storedTo: this.#parts.clock.now() }, changed)
+    if (changed) trackers.changed.emit(cellId)
   }
 
   /** After a restore the next backup is a base. What the cell has then comes from the object store. */

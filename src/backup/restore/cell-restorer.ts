@@ -13,6 +13,7 @@ import type { RestoreTarget, RestoreTargets } from './restore-target.ts'
 import {
   type CellContents,
   currentState,
+  isTriedOnly,
   lastName,
   type MarkedCell,
   type NewMark,
@@ -80,7 +81,8 @@ export class CellRestorer {
       // What follows is later than the state that it replaces, which stays restorable, and than the restore itself.
       const now = restore.recovers ? 0 : clock.now()
       const line = Math.max(target.time, replaced?.time ?? 0, now) + 1
-      await restore.install(target.manifest, { isNewest, last, line })
+      const isUnmarked = marked === undefined && target.manifest.log !== undefined
+      await restore.install(target.manifest, { isNewest, isUnmarked, last, line })
       if (marked !== undefined) await removeMarks(objectStore, contents.marks)
       const durationMs = clock.monotonic() - started
       return { version, kind, timestamp: target.time, replacedAt, sizeBytes, durationMs }
@@ -132,8 +134,10 @@ export class CellRestorer {
     { manifest, wals }: RestoreTarget,
     targets: RestoreTargets,
     contents: CellContents,
-    { timestamp }: CellRestore,
+    { timestamp, last }: CellRestore,
   ): Promise<boolean> {
+    // One that failed may be stored late. It would be newer than this state, and is older than a mark.
+    if (isTriedOnly(last, contents)) return false
     const state = currentState(contents)
     if (timestamp !== undefined || wals.length > 0 || state?.version !== manifest.version) return false
     if (!state.hasLog || manifest.log === undefined) return !state.hasLog || state.until === undefined

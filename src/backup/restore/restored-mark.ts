@@ -96,6 +96,11 @@ export function lastName(cellId: string, { versions, marks }: CellContents): str
   return mark === undefined || mark.time <= timeOf(newest) ? newest : versionOf(cellId, mark.time)
 }
 
+/** Whether a version that this machine has tried to store is later than all that is stored. */
+export function isTriedOnly(last: string | null, { versions, marks }: CellContents): boolean {
+  return timeOf(last) > Math.max(timeOf(versions[0]?.version), marks[0]?.time ?? 0)
+}
+
 function timeOf(version: string | null | undefined): number {
   return (version && parseVersion(version)?.time) || 0
 }

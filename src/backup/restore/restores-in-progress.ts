@@ -1,8 +1,13 @@
 import { CellError } from '../../errors.ts'
+import type { Removals } from '../versions/removals.ts'
 
-/** The cells whose restore waits or runs, and those whose backups are being purged: never both. */
+/**
+ * The cells whose restore waits or runs, and those whose backups are being purged: never both. A restore ends the removal of old
+ * versions of its cell.
+ */
 export class RestoresInProgress {
   readonly #requested = new Set<string>()
+  readonly #removals = new Set<RemovalsOf>()
   readonly #purged = new Set<string>()
   readonly #recoveries = new Map<string, Recovery>()
 
@@ -12,9 +17,24 @@ export class RestoresInProgress {
     if (this.#requested.has(cellId)) throw restoreInProgress()
     this.#requested.add(cellId)
     try {
+      for (const removals of this.#removals) if (removals.cellId === cellId) await removals.end()
       return await restore()
     } finally {
       this.#requested.delete(cellId)
+    }
+  }
+
+  /**
+   * Versions of a cell are going to be removed, one after the other. A restore of the cell may need any of them, and its mark names
+   * one: it waits for the removal that is under way, and no other follows.
+   */
+  async removing<T>(cellId: string, run: (removals: Removals) => Promise<T>): Promise<T> {
+    const removals = new RemovalsOf(cellId, this.#requested.has(cellId))
+    this.#removals.add(removals)
+    try {
+      return await run(removals)
+    } finally {
+      this.#removals.delete(removals)
     }
   }
 
@@ -47,6 +67,29 @@ export class RestoresInProgress {
     if (known !== undefined && isWaiting && !known.isWaiting) raise()
     this.#recoveries.set(cellId, { ended, isWaiting: isWaiting || known?.isWaiting === true })
     await ended
+  }
+}
+
+class RemovalsOf implements Removals {
+  readonly cellId: string
+  #isEnded: boolean
+  #underWay: Promise<unknown> | undefined
+
+  constructor(cellId: string, isEnded: boolean) {
+    this.cellId = cellId
+    this.#isEnded = isEnded
+  }
+
+  async next(remove: () => Promise<boolean>): Promise<boolean> {
+    if (this.#isEnded) return false
+    const removal = remove()
+    this.#underWay = removal.catch(() => {})
+    return await removal
+  }
+
+  async end(): Promise<void> {
+    this.#isEnded = true
+    await this.#underWay
   }
 }
 

@@ -8,6 +8,7 @@ import { listNoted, type NotedVersions } from './noted-versions.ts'
 import { compareVersions } from './object-keys.ts'
 import type { ObjectStoreClaim } from './object-store-claim.ts'
 import type { PrunedVersion, PruneOptions, PruneResult } from './prune-result.ts'
+import type { Removals, Removing } from './removals.ts'
 import { type Marks, pinOf, type RetentionNotes } from './retention-notes.ts'
 import { CATALOG_PLAN, parsePlan } from './retention-plan.ts'
 import type { RetentionTable } from './retention-table.ts'
@@ -36,6 +37,8 @@ export interface PrunerParts {
   index: VersionIndex
   table: RetentionTable
   progress: BackupProgressTable
+  /** Ends removals for a restore. */
+  removing: Removing
   clock: Clock
 }
 
@@ -145,6 +148,17 @@ export class Pruner {
     { signal }: CallOptions,
   ): Promise<readonly PrunedVersion[]> {
     if (going.length === 0) return []
+    const { removing } = this.#parts
+    return await removing(cellId, (removals) => this.#removeEach(cellId, going, looked, removals, { signal }))
+  }
+
+  async #removeEach(
+    cellId: string,
+    going: readonly PrunedVersion[],
+    looked: NotedVersions,
+    removals: Removals,
+    { signal }: CallOptions,
+  ): Promise<readonly PrunedVersion[]> {
     const { objectStore, index, table } = this.#parts
     const { notes, restoredTo } = await listNoted(index, cellId, { signal })
     // Somebody has pinned, proven or restored a version meanwhile, or set another plan: the next look decides again.
@@ -155,9 +169,13 @@ export class Pruner {
     if (!isSame) return going
     const inOrder = going.toSorted((a, b) => compareVersions(a.version, b.version))
     for (const [i, { version }] of inOrder.entries()) {
-      // Many removals take long, and a pin that was answered must hold; what it rests on is older.
-      if ((await objectStore.head(pinOf(cellId, version), { signal })) !== undefined) return inOrder.slice(i)
-      await objectStore.delete(version, { signal })
+      const isRemoved = await removals.next(async () => {
+        // Many removals take long, and a pin that was answered must hold; what it rests on is older.
+        if ((await objectStore.head(pinOf(cellId, version), { signal })) !== undefined) return false
+        await objectStore.delete(version, { signal })
+        return true
+      })
+      if (!isRemoved) return inOrder.slice(i)
       index.forget(version)
       table.removeFacts(cellId, version)
     }

@@ -10,6 +10,7 @@ import { CALL_NAMES, PRUNE_NAMES } from './option-names.ts'
 import type { BackupSummary, PruneOptions, PruneResult } from './prune-result.ts'
 import { Pruner } from './pruner.ts'
 import { type PurgedObjects, purgeObjects } from './purge.ts'
+import type { Removing } from './removals.ts'
 import { type Proof, pinOf, RetentionNotes } from './retention-notes.ts'
 import { PLAN_DEFAULT, parsePlan, TENANT_PLAN_DEFAULT } from './retention-plan.ts'
 import type { RetentionTable } from './retention-table.ts'
@@ -34,6 +35,8 @@ export interface RetentionParts {
   index: VersionIndex
   table: RetentionTable
   progress: BackupProgressTable
+  /** Ends removals for a restore. */
+  removing: Removing
   clock: Clock
   log: Log
 }

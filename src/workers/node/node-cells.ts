@@ -119,9 +119,9 @@ export class NodeCells implements CellPort {
     await this.#run({ task: 'note-mark', cellId, name })
   }
 
-  async install(cellId: string, { manifest, isNewest, last, line, existed }: RestoredCell): Promise<void> {
+  async install(cellId: string, { manifest, existed, ...names }: RestoredCell): Promise<void> {
     this.#assertExists(cellId, existed)
-    const options = { isNewest, last, line, isRepeat: false }
+    const options = { ...names, isRepeat: false }
     await this.#run({ task: 'install', cellId, options }, () => {
       options.isRepeat = true
     })

@@ -59,6 +59,35 @@ describe('What is committed right before the switch of a restore', () => {
   })
 })
 
+describe('What is committed while a restore of an unchanged cell is at work', () => {
+  test.each(['while the cell is as the restore left it', 'once it has changed'])(
+    'is in no version: its moment is refused, and no other state is taken for it, %s',
+    async (when) => {
+      const store = await place.create(SHIPPED)
+      const cell = createLedger(store)
+      addRow(cell, 'kept')
+      await soon(store.backups.snapshot(cell.id))
+      place.clock.advance(1_000)
+      let timestamp = 0
+      beforeInstall(async () => {
+        addRow(cell, 'replaced')
+        timestamp = place.clock.now()
+        place.clock.advance(1_000)
+      })
+      await soon(store.backups.restore(cell.id))
+      vi.restoreAllMocks()
+      if (when === 'once it has changed') {
+        addRow(cell, 'new')
+        await soon(store.backups.incremental(cell.id))
+      }
+      const from = { cellId: cell.id, timestamp }
+      const error = await rejectedBy(soon(store.createCell({ from })))
+      expect(error).toMatchObject({ code: 'backup_not_found' })
+      await place.advanceUntil(store.close())
+    },
+  )
+})
+
 describe('A restore that fails after its mark is stored', () => {
   /** A cell with a version, a commit that is shipped after it, and one that is not yet. */
   async function changedCell(objectStore: FailingStore) {

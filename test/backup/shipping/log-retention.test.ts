@@ -3,6 +3,7 @@ import type { BackupDestination } from '../../../src/backup/archiver/backup-dest
 import { LogRetention } from '../../../src/backup/shipping/log-retention.ts'
 import { readLogManifest } from '../../../src/backup/shipping/stored-log.ts'
 import { VersionCover } from '../../../src/backup/shipping/version-cover.ts'
+import type { Removing } from '../../../src/backup/versions/removals.ts'
 import { Retention } from '../../../src/backup/versions/retention.ts'
 import { RetentionTable } from '../../../src/backup/versions/retention-table.ts'
 import type { Cell } from '../../../src/store/cell.ts'
@@ -55,7 +56,9 @@ async function round(horizon: () => number | undefined = plainHorizon): Promise<
 async function prune(cellId: string): Promise<void> {
   const destination = store.core.destination as BackupDestination
   const table = new RetentionTable(store.core.state)
-  await new Retention({ ...destination, table, historyMs: HISTORY_MS }).prune(cellId)
+  const { restores } = destination
+  const removing: Removing = (id, run) => restores.removing(id, run)
+  await new Retention({ ...destination, table, historyMs: HISTORY_MS, removing }).prune(cellId)
 }
 
 const commits: { cell: Cell; time: number; rows: string[] }[] = []
