@@ -238,6 +238,20 @@ describe('A restore of an account', () => {
   })
 })
 
+test('A restore of a deleted cell that fails leaves no folder of it', async () => {
+  const port = await serve()
+  await bench.store.backups.snapshot(bench.cell)
+  bench.store.deleteCell(bench.cell)
+  bench.objectStore.gates = (call) => call === 'get'
+  const { request, status } = ask(port, 'POST', '/v1/databases/{cell}/restore')
+  request.end()
+  await bench.objectStore.arrival()
+  bench.store.accounts.setQuotas(bench.accountId, { bytesMax: 1 })
+  bench.objectStore.open()
+  expect(await status).toBe(403)
+  expect(left()).toEqual([])
+})
+
 describe('What the owner asks for', () => {
   const post = (port: number, action: string, body: object) => {
     const asked = ask(port, 'POST', `/owner/databases/{cell}/backups/${action}`, {
