@@ -164,6 +164,7 @@ export type {
   CellService,
   ExecuteOptions,
   OperationPermit,
+  ServedDeleteOptions,
 } from './service/cell-service.ts'
 export type {
   BatchableOperation,

@@ -24,11 +24,12 @@ export class BackupListing {
   async list(cellId: string, options: BackupListOptions = {}): Promise<BackupList> {
     this.assertCell(cellId)
     const { accountId, signal } = options
-    this.#ownership.checkRecord(cellId, accountId)
     const limit = pageLimit(options.limit, PAGE_MAX)
     const after = cursorVersion(cellId, options.cursor)
     const { index, logIndex } = this.#destination
     const { versions: all, marks } = await index.contents(cellId, { signal })
+    // Not before: what the object store answers, and how long it takes, is the same for a cell that nobody has.
+    this.#ownership.checkRecord(cellId, accountId)
     await this.#ownership.checkManifests(cellId, all, accountId, { signal })
     const rest = after === undefined ? all : all.filter(({ version }) => compareVersions(after, version) < 0)
     const { page: shown, nextCursor } = cutPage(rest, limit, ({ version }) => version)

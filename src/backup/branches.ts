@@ -53,12 +53,16 @@ export class BackupBranches {
     const { destination, record, assertRunning } = this.#parts
     assertRunning()
     if (cellId === destination.storeId || !isCellId(cellId)) throw cellNotFound()
-    this.#ownership.checkRecord(cellId, accountId)
-    checkMoment(moment, cellId)
     const known = record(cellId)
-    if (known !== undefined) return known
+    if (known !== undefined && (accountId === undefined || known.accountId === accountId)) {
+      checkMoment(moment, cellId)
+      return known
+    }
+    // Another account's cell is searched for like one that nobody has: the object store's answer tells nothing of it.
     const versions = await destination.index.versions(cellId, { signal })
+    this.#ownership.checkRecord(cellId, accountId)
     const manifest = await this.#ownership.manifestOf(cellId, versions, accountId, { signal })
+    checkMoment(moment, cellId)
     return { accountId: manifest.account_id, durability: manifest.durability }
   }
 

@@ -85,6 +85,7 @@ export interface CellCall extends Call {
 /** A call about a cell's backups: it may be deleted, or unknown to a catalog that was restored from an earlier backup. */
 export interface ArchiveCall extends Call {
   readonly cellId: string
+  /** Undefined: the catalog does not know the cell, or it is another account's. */
   readonly cell: CellRecord | undefined
 }
 
@@ -274,13 +275,15 @@ function ownCell(call: Call): CellCall {
   return { ...call, cellId, cell }
 }
 
-/** If the catalog does not know the cell, its backups name the account, and the code that reads them checks it. */
+/**
+ * If the catalog does not know the cell, its backups name the account, and the code that reads them checks it. Another
+ * account's cell goes the same way, and is refused there: whatever comes before that, such as a quota, tells nothing of it.
+ */
 function ownArchive(call: Call): ArchiveCall {
   const cellId = call.segments[0] ?? ''
+  if (!isCellId(cellId) || !isInScope(call, cellId)) throw cellNotFound()
   const cell = call.context.store.findCell(cellId)
-  const isRefused = cell === undefined ? !isCellId(cellId) || !isInScope(call, cellId) : !mayUse(call, cell)
-  if (isRefused) throw cellNotFound()
-  return { ...call, cellId, cell }
+  return { ...call, cellId, cell: cell !== undefined && mayUse(call, cell) ? cell : undefined }
 }
 
 const TELLING: readonly CellErrorCode[] = ['backup_not_found', 'invalid_version', 'invalid_request']

@@ -57,7 +57,8 @@ export const createCell = accountActionWith(
       logCellChange(call, 'a cell is created', id)
     }
     if (body.from == null) await context.service.confirmCell(id)
-    const record = store.findCell(id) as CellRecord
+    // A repetition gets the first answer: the cell may have another name by now.
+    const record = { ...(store.findCell(id) as CellRecord), name: named.name ?? null }
     const headers: Record<string, string> = { Location: `${request.mount}${COLLECTION}/${id}` }
     if (replayed) headers['Idempotent-Replayed'] = 'true'
     return { ...ok(encodeCell(record)), status: 201, headers }
@@ -138,9 +139,9 @@ export const renameCell = cellActionWith(renameSchema, async (call, body) => {
 })
 
 export const deleteCell = cellAction(async (call) => {
-  const { context, cellId, cell, requestId } = call
+  const { context, cellId, cell, requestId, permit } = call
   await takeTurn(call, cell.accountId)
-  await context.service.deleteCell(cellId, { requestId })
+  await context.service.deleteCell(cellId, { requestId, permit })
   return ok(encodeDeletedCell(cellId))
 })
 

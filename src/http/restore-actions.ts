@@ -42,6 +42,7 @@ export const restore = archiveActionWith(restoreSchema, async (call, body) => {
   const { context, request, requestId, accountId, cellId } = call
   const wanted = { accountId, ...decodeMoment(body) }
   const charge = accountId === undefined ? undefined : context.backupCharges.beginRead(accountId)
+  if (call.cell === undefined) await checkBackups(call)
   if (body.dry_run === true) return await plan(call, wanted)
   checkRoom(call)
   const run: Run = async ({ signal, onProgress: tell }) => {
@@ -80,6 +81,20 @@ export const restore = archiveActionWith(restoreSchema, async (call, body) => {
   return ok(encodeRestore(await transfer(call, run)))
 })
 
+/**
+ * Only the object store can say whose the cell is. Nothing is checked before that, and no turn is waited for: the answer would
+ * tell others' cells from absent ones.
+ *
+ * @throws `cell_not_found`
+ */
+async function checkBackups(call: ArchiveCall): Promise<void> {
+  const { context, request, accountId, cellId } = call
+  await context.backupReads.run(accountId, request, async (signal) => {
+    await takeTurn(call, accountId ?? '')
+    await context.service.listBackups(cellId, { accountId, limit: 1 }, signal)
+  })
+}
+
 /** @throws `invalid_request` for a time that is none */
 function decodeMoment({ version, timestamp: text }: RestoreBody) {
   const timestamp = text === undefined ? undefined : decodeTime(text, 'timestamp')
@@ -93,6 +108,8 @@ async function plan(call: ArchiveCall, options: PlanOptions): Promise<Answer> {
     await takeTurn(call, accountId ?? '')
     return await context.service.planRestore(cellId, { ...options, signal })
   })
+  // For a moment it may have waited for long, until the account could ship.
+  call.permit?.check()
   return ok(encodePlan(planned))
 }
 
@@ -119,23 +136,13 @@ export const getRestore = archiveAction(({ context, segments, accountId, cellId,
   )
 })
 
-/**
- * The work goes on without its client, under the key that asked for it. If only its backups can say whose the cell is, the
- * answer comes with the first byte, once they have been asked: a 202 at once would tell others' cells from absent ones.
- */
+/** The work goes on without its client, under the key that asked for it. */
 async function answerAtOnce(call: ArchiveCall, run: Run): Promise<Answer> {
-  const { context, request, requestId, accountId = '', cellId, cell } = call
-  const { promise: hasBytes, resolve } = Promise.withResolvers<void>()
+  const { context, request, requestId, accountId = '', cellId } = call
   const begun = await context.restores.begin(accountId, cellId, {
-    run: (tell) =>
-      run({
-        onProgress: (event) => {
-          tell(event)
-          resolve()
-        },
-      }),
+    run: (onProgress) => run({ onProgress }),
     explain: (error) => context.problemOf(error, request.method, ROUTE, requestId),
-    atOnce: cell === undefined ? hasBytes : context.store.turns.next(accountId),
+    atOnce: context.store.turns.next(accountId),
   })
   const headers = {
     // The path that was asked ends in `/restore`.

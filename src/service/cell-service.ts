@@ -51,8 +51,8 @@ export interface CellService {
   /** Size and state of a cell. Restores it first, as {@link execute}. */
   describe(cellId: string): Promise<CellDescription>
 
-  /** Deletes a cell and its local files. Its backups stay. @throws `cell_not_found` */
-  deleteCell(cellId: string, options?: DeleteCellOptions): Promise<void>
+  /** Stores the last state of a cell, and deletes it and its local files. Its backups stay. @throws `cell_not_found`; what the permit throws */
+  deleteCell(cellId: string, options?: ServedDeleteOptions): Promise<void>
 
   /**
    * Writes a cell into a file of the store's spool, as `cell.export()`. Restores it first, as {@link execute}.
@@ -134,6 +134,12 @@ export interface ExecuteOptions {
 export interface OperationPermit {
   /** Throws what the operation is then refused with. */
   check(): void
+}
+
+/** How a cell is deleted on a caller's behalf. */
+export interface ServedDeleteOptions extends DeleteCellOptions {
+  /** Asked again once the cell's last state is stored, which takes up to some seconds. */
+  permit?: OperationPermit | undefined
 }
 
 /** How a cell stands on this machine. */

@@ -14,7 +14,6 @@ import { LruCache } from '../base/lru-cache.ts'
 import type { SqlPolicy } from '../engine/cell-settings.ts'
 import { sqlShape } from '../engine/sql-policy/sql-shape.ts'
 import { isCellError } from '../errors.ts'
-import type { DeleteCellOptions } from '../store/call-options.ts'
 import type { Cell } from '../store/cell.ts'
 import type { BranchCellOptions } from '../store/cell-branches.ts'
 import type { CreatedCell } from '../store/cell-creations.ts'
@@ -39,6 +38,7 @@ import type {
   CellService,
   ExecuteOptions,
   OperationPermit,
+  ServedDeleteOptions,
 } from './cell-service.ts'
 import { tracedOperation } from './operation-trace.ts'
 import type { CellOperation, ResultOf, UnreadOperation } from './operations.ts'
@@ -122,8 +122,9 @@ export class InProcessService implements CellService {
     return { sizeBytes, quarantine }
   }
 
-  async deleteCell(cellId: string, options: DeleteCellOptions = {}): Promise<void> {
+  async deleteCell(cellId: string, { permit, ...options }: ServedDeleteOptions = {}): Promise<void> {
     await this.#store.beforeDeletion(cellId)
+    permit?.check()
     this.#store.deleteCell(cellId, options)
     await this.#store.confirmRecord(cellId)
   }

@@ -33,10 +33,16 @@ export interface ExportedFile {
   remove(): Promise<void>
 }
 
-/** What an export needs to know of a cell and its place. */
-export interface ExportedCell {
+/** A cell that is copied. */
+export interface CopiedCell {
   /** Opens it if necessary. */
   database(): CellDatabase
+  /** @throws `cell_not_found` if it was deleted */
+  assertExists(): void
+}
+
+/** What an export needs to know of a cell and its place. */
+export interface ExportedCell extends CopiedCell {
   sizeBytes: number
   spool: Spool
 }
@@ -65,7 +71,7 @@ export async function exportCell(
   if (typeof target?.write !== 'function')
     throw new CellError('invalid_request', 'target must be a path or a Writable stream.', { field: 'target' })
   const { signal } = options
-  const copy = (file: string) => copyDatabase(cell.database(), file, options)
+  const copy = (file: string) => copyCell(cell, file, options)
   const exported = await exportToSpool(cell.spool, cell.sizeBytes, copy)
   try {
     await pipeline(createReadStream(exported.path), target, signal === undefined ? {} : { signal })
@@ -112,6 +118,20 @@ async function copyInto(spool: Spool, bytes: number, copy: () => Promise<number>
   }
 }
 
+/** {@link copyDatabase}. A deletion closes the cell under its copy, which is no fault of the store. @throws `cell_not_found` then */
+export async function copyCell(
+  { database, assertExists }: CopiedCell,
+  file: string,
+  options: ExportOptions,
+): Promise<number> {
+  try {
+    return await copyDatabase(database(), file, options)
+  } catch (error) {
+    assertExists()
+    throw error
+  }
+}
+
 /**
  * Copies a cell's database into a file of the spool, as one file that any SQLite opens.
  *
@@ -134,14 +154,14 @@ export async function copyDatabase(
 
 /** The name appears with the whole file, and only if no other file has it. */
 async function exportToFile(
-  { database }: ExportedCell,
+  cell: ExportedCell,
   target: string,
   options: ExportOptions,
 ): Promise<ExportResult> {
   const partial = `${target}.partial`
   await reserve(target, partial)
   try {
-    const sizeBytes = await copyDatabase(database(), partial, options)
+    const sizeBytes = await copyCell(cell, partial, options)
     await using handle = await fs.open(partial, 'r+')
     await handle.sync()
     // Unlike a rename, it replaces nothing.

@@ -32,7 +32,7 @@ import type {
   NamedCellOptions,
   PurgedCell,
 } from './cell-directory.ts'
-import { copyDatabase, type ExportedFile, exportToSpool, type ServedExportOptions } from './cell-export.ts'
+import { copyCell, type ExportedFile, exportToSpool, type ServedExportOptions } from './cell-export.ts'
 import { type ImportCellOptions, importHere } from './cell-imports.ts'
 import { LocalCells } from './local-cells.ts'
 import type { StoreSettings } from './settings.ts'
@@ -275,7 +275,8 @@ export class CellStore implements CellDirectory {
 
   /** @internal */
   exportToSpool(id: string, { permit, ...options }: ServedExportOptions): Promise<ExportedFile> {
-    const copy = (file: string) => copyDatabase(this.#cells.open(id), file, options)
+    const cell = { database: () => this.#cells.open(id), assertExists: () => void this.#cells.record(id) }
+    const copy = (file: string) => copyCell(cell, file, options)
     return exportToSpool(this.#cells.spool, this.#cells.sizeBytes(id), copy, permit)
   }
 

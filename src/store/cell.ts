@@ -221,8 +221,9 @@ export class Cell {
   async export(target: string | Writable, options: ExportOptions = {}): Promise<ExportResult> {
     await this.ensureLocal()
     const { spool } = this.#provider
+    const assertExists = () => void this.#provider.record(this.id)
     return await exportCell(
-      { database: () => this.#use(), sizeBytes: this.sizeBytes, spool },
+      { database: () => this.#use(), assertExists, sizeBytes: this.sizeBytes, spool },
       target,
       options,
     )

@@ -3,6 +3,7 @@ import fs from 'node:fs/promises'
 import path from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { DIRECTORY_MODE, FILE_MODE } from '../base/durable-files.ts'
+import { unlessAborted } from '../base/unless-aborted.ts'
 import type { CellError } from '../errors.ts'
 import type { SpoolRoom } from './spool.ts'
 
@@ -38,7 +39,7 @@ export async function receiveFile(
 ): Promise<number> {
   let bytes = 0
   const counted = async function* () {
-    for await (const chunk of source) {
+    for await (const chunk of untilAborted(source, signal)) {
       bytes += chunk.length
       if (bytes > bytesMax) throw tooLarge()
       room.wrote(bytes)
@@ -50,4 +51,22 @@ export async function receiveFile(
   await using handle = await fs.open(file, 'wx', FILE_MODE)
   await pipeline(counted, handle.createWriteStream(), signal === undefined ? {} : { signal })
   return bytes
+}
+
+/** A source that gives nothing more would never see that nobody waits for it. It is told, and not waited for. */
+async function* untilAborted<T>(
+  source: AsyncIterable<T>,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<T> {
+  const chunks = source[Symbol.asyncIterator]()
+  try {
+    for (;;) {
+      const { done, value } = await unlessAborted(chunks.next(), signal)
+      if (done === true) return
+      yield value
+    }
+  } finally {
+    const ended = chunks.return?.().catch(() => {})
+    if (signal?.aborted !== true) await ended
+  }
 }

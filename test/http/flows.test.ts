@@ -126,6 +126,25 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
       await send({ method: 'DELETE', path: `${cells}/${(first.json as { id: string }).id}` })
       expect((await send(create({ 'idempotency-key': 'once' }))).text).toBe(first.text)
     })
+
+    test('gives its answer, with the name of then, also for a cell that was renamed since', async () => {
+      const first = await send(create({ 'idempotency-key': 'once' }))
+      const path = `${cells}/${(first.json as { id: string }).id}`
+      for (const name of ['b', null]) {
+        expect((await send({ method: 'PATCH', path, body: { name } })).status).toBe(200)
+        expect((await send(create({ 'idempotency-key': 'once' }))).text).toBe(first.text)
+      }
+      // The name is free: another request makes another cell of it.
+      expect((await send(create({ 'idempotency-key': 'again' }))).status).toBe(201)
+      expect((await send(create({ 'idempotency-key': 'once' }))).text).toBe(first.text)
+    })
+
+    test('gives the answer of a cell without a name also after it was given one', async () => {
+      const first = await send(create({ 'idempotency-key': 'once' }, '{}'))
+      const path = `${cells}/${(first.json as { id: string }).id}`
+      await send({ method: 'PATCH', path, body: { name: 'later' } })
+      expect((await send(create({ 'idempotency-key': 'once' }, '{}'))).text).toBe(first.text)
+    })
   })
 
   test('a listing of cells, page by page, has the account’s own, each once', async () => {

@@ -125,6 +125,29 @@ describe.each(['backup', 'backup/incr', 'restore'])('POST …/%s', (route) => {
   })
 })
 
+test('DELETE of a cell keeps it if the key was revoked while its last state was stored', async () => {
+  const cell = bench.store.openCell(bench.cell)
+  cell.kv.put('k', 'v')
+  bench.objectStore.hold()
+  const deleted = bench.send({ method: 'DELETE', path: '/v1/databases/{cell}', key })
+  await bench.objectStore.arrival()
+  revoke()
+  bench.objectStore.open()
+  expect((await deleted).status).toBe(401)
+  expect(cell.kv.get('k')).toBe('v')
+})
+
+test('a plan of a restore is not for a key that was revoked while it was made', async () => {
+  await bench.store.backups.snapshot(bench.cell)
+  bench.objectStore.hold()
+  const ask = { method: 'POST', path: '/v1/databases/{cell}/restore', body: { dry_run: true }, key }
+  const planned = bench.send(ask)
+  await bench.objectStore.arrival()
+  revoke()
+  bench.objectStore.open()
+  expect((await planned).status).toBe(401)
+})
+
 describe('GET …/export', () => {
   const exported = () => exchange(port, head('GET', '/v1/databases/{cell}/export', '')).ended
   // Scheduled backups have files there, too.
@@ -141,6 +164,19 @@ describe('GET …/export', () => {
     revoke()
     bench.objectStore.open()
     expect(answersIn(await answer).map(({ status }) => status)).toEqual([401])
+    expect(spooled()).toEqual([])
+  })
+
+  test('is 404 if the cell is deleted while it is copied', async () => {
+    bench.store.openCell(bench.cell).exec('CREATE TABLE t (a); INSERT INTO t VALUES (zeroblob(2000000));')
+    whileCopied = () => {
+      if (bench.store.findCell(bench.cell)?.deletedAt === null) bench.store.deleteCell(bench.cell)
+    }
+    const [answer] = answersIn(await exported())
+    expect([answer?.status, JSON.parse(answer?.body ?? '{}')]).toMatchObject([
+      404,
+      { code: 'cell_not_found' },
+    ])
     expect(spooled()).toEqual([])
   })
 

@@ -83,6 +83,15 @@ describe('an export', () => {
     expect(leftOvers(test, 1)).toEqual([])
   })
 
+  test('of a cell that is deleted meanwhile says so, and leaves no file', async () => {
+    const { cell, store } = await openTestCell()
+    cell.exec('CREATE TABLE t (a); INSERT INTO t VALUES (zeroblob(2000000));')
+    const file = place()
+    const onProgress = () => store.findCell(cell.id)?.deletedAt === null && store.deleteCell(cell.id)
+    expect((await rejectedBy(cell.export(file, { onProgress }))).code).toBe('cell_not_found')
+    expect(fs.readdirSync(path.dirname(file))).toEqual([])
+  })
+
   test('replaces no file, and leaves none when it is ended', async () => {
     const { cell } = await openTestCell()
     const file = place()

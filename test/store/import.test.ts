@@ -10,6 +10,11 @@ import { rejectedBy } from '../support/thrown.ts'
 
 const NO_SCHEDULE = { snapshotEveryMs: null, incrementalEveryMs: null, drillEveryMs: null }
 
+function abortable() {
+  const controller = new AbortController()
+  return { signal: controller.signal, abort: () => controller.abort(new Error('enough')) }
+}
+
 describe('an import', () => {
   test('takes an export, with its entries and their times to live', async () => {
     const { cell, store, clock } = await openTestCell()
@@ -75,6 +80,18 @@ describe('an import', () => {
     expect(read).toBeLessThan(100)
     expect(test.store.cells().cells).toHaveLength(1)
     expect(leftOvers(test, 1)).toEqual([])
+  })
+
+  test('ends with its signal, also if its source gives nothing more, and leaves nothing', async () => {
+    const test = await openTestStore()
+    const { signal, abort } = abortable()
+    const stalled = (async function* () {
+      yield fs.readFileSync(foreign('CREATE TABLE t (a)')).subarray(0, 100)
+      await new Promise(() => setImmediate(abort))
+    })()
+    await expect(test.store.importCell(stalled, { name: 'stalled', signal })).rejects.toThrow('enough')
+    expect(test.store.cells().cells).toEqual([])
+    expect(leftOvers(test, 0)).toEqual([])
   })
 
   test('is backed up as a base, and restored', async () => {

@@ -219,9 +219,12 @@ export class JobQueue {
     const idleMax = lane === 'restore' ? Math.max(1, largeMax - 1) : largeMax
     return (job, share = 1) => {
       const mayBeHeavy = () => heavy < heavyMax && this.#isWithinShare(lane, job, heavyMax, isHeavy, share)
-      const mayBeLarge = () =>
-        large < (job.need === 'background' ? idleMax : largeMax) &&
-        this.#isWithinShare(lane, job, largeMax, isLarge, share)
+      const mayBeLarge = () => {
+        const places = job.need === 'background' ? idleMax : largeMax
+        // Half of its places, while others want them; alone, an account leaves the one for what is asked for.
+        const shared = share < 1 ? places : largeMax
+        return large < places && this.#isWithinShare(lane, job, shared, isLarge, share)
+      }
       return (!job.isHeavy || mayBeHeavy()) && (!job.isLarge || mayBeLarge())
     }
   }

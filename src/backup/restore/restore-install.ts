@@ -112,7 +112,14 @@ export function isSwitchBegun({ restoreIntent, restoreTarget }: CellPaths): bool
 
 /** Removes a built database that is not to be installed, unless its switch is decided already. */
 export function discardRestored(paths: CellPaths): void {
-  if (!exists(paths.restoreIntent)) removeUnfinished(paths)
+  if (exists(paths.restoreIntent)) return
+  removeUnfinished(paths)
+  try {
+    // Of a deleted cell, the restore has made it.
+    fs.rmdirSync(paths.directory)
+  } catch {
+    // It holds the cell.
+  }
 }
 
 export function removeUnfinished({ restoreTarget }: CellPaths): void {

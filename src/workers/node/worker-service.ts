@@ -23,12 +23,12 @@ import type {
   CellService,
   ExecuteOptions,
   OperationPermit,
+  ServedDeleteOptions,
 } from '../../service/cell-service.ts'
 import { tracedOperation } from '../../service/operation-trace.ts'
 import type { CellOperation, ResultOf } from '../../service/operations.ts'
 import { waitForRestore } from '../../service/restore-wait.ts'
 import { SLOW_MS_DEFAULT } from '../../service/slow-statements.ts'
-import type { DeleteCellOptions } from '../../store/call-options.ts'
 import type { BranchCellOptions } from '../../store/cell-branches.ts'
 import type { CreatedCell } from '../../store/cell-creations.ts'
 import { type ExportedFile, exportToSpool, type ServedExportOptions } from '../../store/cell-export.ts'
@@ -174,9 +174,10 @@ export class WorkerService implements CellService {
     return { sizeBytes: files.sizeBytes(cellId), quarantine }
   }
 
-  async deleteCell(cellId: string, { requestId }: DeleteCellOptions = {}): Promise<void> {
+  async deleteCell(cellId: string, { requestId, permit }: ServedDeleteOptions = {}): Promise<void> {
     this.#assertRunning()
     await this.#archiving?.backups.beforeDeletion(cellId)
+    permit?.check()
     const deletedAt = this.#core.lifecycle.markDeleted(cellId, requestId)
     this.#workers.forget(cellId)
     await this.#workers.runTask({ task: 'release', cellId })
@@ -188,13 +189,14 @@ export class WorkerService implements CellService {
 
   async exportCell(cellId: string, { signal, permit }: ServedExportOptions = {}): Promise<ExportedFile> {
     this.#assertRunning()
-    const { files, spool } = this.#core
+    const { files, spool, registry } = this.#core
     if (!files.exists(cellId)) await this.#untilLocal(cellId)
     const copy = async (file: string) => {
       try {
         return await this.#workers.runTask({ task: 'export', cellId, file }, { signal })
       } catch (error) {
         await removeSpoolFile(file)
+        registry.require(cellId) // A deletion closes the cell under its copy.
         throw error
       }
     }

@@ -258,6 +258,27 @@ describe('the order', () => {
     expect(moved).toEqual(['b1', 'b2', 'wanted', 'b3'])
   })
 
+  test('of the places for large restores in the background, the next one that is free goes to the account that has none', async () => {
+    queue = newQueue(4)
+    const moved: string[] = []
+    const large = (cell: string, account: string) =>
+      add(cell, { account, need: 'background' }, { during: moves(100, () => moved.push(cell)) })
+    for (const cell of ['a1', 'a2']) large(cell, 'a')
+    // What comes after a third one of account a that has begun, and waits for a place.
+    large('a3', 'a')
+    await turns()
+    large('b1', 'b')
+    await turns()
+    expect(moved).toEqual(['a1', 'a2'])
+    await end('a1')
+    expect(moved).toEqual(['a1', 'a2', 'b1'])
+    large('b2', 'b')
+    await end('b1')
+    expect(moved.slice(3)).toEqual(['b2'])
+    await end('b2')
+    expect(moved.slice(4)).toEqual(['a3'])
+  })
+
   test('a restore in the background that a request waits for now is no longer one, also once it runs', async () => {
     queue = newQueue(4)
     const moved: string[] = []
