@@ -113,10 +113,11 @@ export class Pruner {
       horizon: now - this.#parts.historyMs,
     })
     const judged = verdicts.map(({ version, keep, step }, i): PrunedVersion => {
-      const { createdAt, origin } = facts[i] as (typeof facts)[number]
+      const { createdAt, origin, chain } = facts[i] as (typeof facts)[number]
       const { sizeBytes } = versions[i] as StoredVersion
       const timing = keep === undefined ? timingOf(marks.get(version), now) : KEPT
-      return { version, sizeBytes, createdAt, origin, reason: keep ?? null, step: step ?? null, ...timing }
+      const found = { version, sizeBytes, createdAt, origin, restorable: chain !== undefined }
+      return { ...found, reason: keep ?? null, step: step ?? null, ...timing }
     })
     holdLinks(judged, facts)
     // Meanwhile wrong marks are taken back.
