@@ -14,6 +14,7 @@ import type { RetentionTable } from './retention-table.ts'
 import { judgeVersions, linksOf, type VersionFacts } from './retention-verdicts.ts'
 import type { StoredVersion } from './stored-manifest.ts'
 import { VersionFactsReader } from './version-facts.ts'
+import type { VersionFindings } from './version-findings.ts'
 import type { VersionIndex } from './version-index.ts'
 
 /** From its mark to the removal of a version: time to notice a clock or a plan that is wrong. */
@@ -36,6 +37,7 @@ export interface PrunerParts {
   index: VersionIndex
   table: RetentionTable
   progress: BackupProgressTable
+  findings: VersionFindings
   clock: Clock
 }
 
@@ -86,7 +88,7 @@ export class Pruner {
     now: number,
     options: CallOptions,
   ): Promise<{ marks: Marks; result: PruneResult }> {
-    const { storeId, progress, notes: written } = this.#parts
+    const { storeId, progress, findings, notes: written } = this.#parts
     const [marks, proof, own] = await Promise.all([
       written.readMarks(notes, options),
       written.readProof(notes, options),
@@ -104,7 +106,7 @@ export class Pruner {
         // A total loss brings this one back.
         ...restoredTo,
         // Only a person knows which history is the right one.
-        ...foreignVersions(progress, cellId, versions),
+        ...foreignVersions(findings, cellId, versions),
         ...(await this.#firstCatalog(cellId, options)),
       ]),
       current: new Set(progress.find(cellId).chain?.versions),

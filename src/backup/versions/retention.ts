@@ -13,6 +13,7 @@ import { type PurgedObjects, purgeObjects } from './purge.ts'
 import { type Proof, pinOf, RetentionNotes } from './retention-notes.ts'
 import { PLAN_DEFAULT, parsePlan, TENANT_PLAN_DEFAULT } from './retention-plan.ts'
 import type { RetentionTable } from './retention-table.ts'
+import type { VersionFindings } from './version-findings.ts'
 import type { VersionIndex } from './version-index.ts'
 
 /** A look at a cell's versions costs a listing. Nothing is lost if a version goes some hours later. */
@@ -34,6 +35,7 @@ export interface RetentionParts {
   index: VersionIndex
   table: RetentionTable
   progress: BackupProgressTable
+  findings: VersionFindings
   clock: Clock
   log: Log
 }
@@ -146,13 +148,13 @@ export class Retention {
 
   /** Removes everything that the object store holds of a cell, and the local rows. Only for a cell that is deleted. */
   async purge(cellId: string, { signal }: CallOptions = {}): Promise<PurgedObjects> {
-    const { objectStore, progress, index, clock, log } = this.#parts
+    const { objectStore, progress, findings, index, clock, log } = this.#parts
     const removed = await purgeObjects(objectStore, cellId, clock.now(), log, {
       signal,
       removed: (key) => index.forget(key),
     })
     progress.remove(cellId)
-    progress.removeForeign(cellId)
+    findings.removeForeign(cellId)
     this.forget(cellId)
     return removed
   }
