@@ -1,5 +1,5 @@
-import { ChangedCells } from '../../../src/backup/changes/changed-cells.ts'
 import type { BackupProgress } from '../../../src/backup/changes/backup-progress.ts'
+import { ChangedCells } from '../../../src/backup/changes/changed-cells.ts'
 import { BackupProgressTable } from '../../../src/backup/changes/progress-table.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 
