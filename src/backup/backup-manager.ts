@@ -4,21 +4,20 @@ import { type Paged, paged } from '../base/paging.ts'
 import { isCellId } from '../base/store-paths.ts'
 import { unlessAborted } from '../base/unless-aborted.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
-import { CellError, isCellError } from '../errors.ts'
+import { CellError } from '../errors.ts'
 import { toBackupError } from './archive/backup-errors.ts'
-import type { ArchiverClient, JobOptions, RestoreRequest } from './archiver/archiver.ts'
+import type { ArchiverClient } from './archiver/archiver.ts'
 import type { BackupDestination } from './archiver/backup-destination.ts'
 import type { ArchiverLoad, Need } from './archiver/job.ts'
 import { BackupListing } from './backup-listing.ts'
 import { type BackupCounts, BackupReports } from './backup-reports.ts'
 import { BackupBranches } from './branches.ts'
 import type { CatalogBackup } from './catalog-backup.ts'
+import { CellRestores } from './cell-restores.ts'
 import { storeBeforeDeletion } from './final-backup.ts'
 import type { CallOptions } from './object-store/object-store.ts'
-import { reportSetBack } from './restore/report-set-back.ts'
 import type { RestorePermits } from './restore/restore-permits.ts'
 import { planRestore } from './restore/restore-plan.ts'
-import type { RestoresInProgress } from './restore/restores-in-progress.ts'
 import { type Flushed, holdsAllOf } from './shipping/flushes.ts'
 import type { ShippingStatus } from './shipping/shipping-status.ts'
 import { Verification } from './verification.ts'
@@ -27,7 +26,6 @@ import { VERIFY_NAMES, type VerifyOptions, type VerifyResult } from './verify/ve
 import type { BackupList, BackupListOptions } from './versions/backup-page.ts'
 import type {
   BackupKind,
-  BackupOptions,
   BackupOrigin,
   BackupResult,
   MakeBackupOptions,
@@ -77,7 +75,7 @@ export class BackupManager {
   readonly #parts: BackupManagerParts
   readonly #ownership: CellOwnership
   readonly #listing: BackupListing
-  readonly #restores: RestoresInProgress
+  readonly #restores: CellRestores
   readonly #verification: Verification
   readonly #reports: BackupReports
   readonly #flushes: AccountPace
@@ -87,12 +85,12 @@ export class BackupManager {
   /** @internal Use `store.backups`. */
   constructor(parts: BackupManagerParts) {
     this.#parts = parts
-    this.#restores = parts.destination.restores
     this.#ownership = new CellOwnership(parts.destination.index, parts.record)
     this.#listing = new BackupListing(parts.destination, this.#ownership)
     const { destination, archiver, verifications: table } = parts
     this.#reports = new BackupReports(destination.log)
     this.#flushes = new AccountPace(FLUSHES_OF_ACCOUNT, destination.clock)
+    this.#restores = new CellRestores({ ...parts, flushes: this.#flushes, reports: this.#reports })
     this.branches = new BackupBranches({ ...parts, flushes: this.#flushes })
     this.#verification = new Verification({ destination, archiver, table, clock: destination.clock })
   }
@@ -131,9 +129,7 @@ export class BackupManager {
     const { version, timestamp, accountId } = options
     checkMoment({ version, timestamp }, cellId)
     this.#ownership.checkRecord(cellId, accountId)
-    const request = { version, timestamp, accountId, need: 'requested', onlyIfLost: false } as const
-    const result = await this.#restores.request(cellId, () => this.#restore(cellId, request, options))
-    return result as RestoreResult
+    return await this.#restores.request(cellId, options)
   }
 
   /**
@@ -231,13 +227,7 @@ export class BackupManager {
    * @internal
    */
   async recoverIfLost(cellId: string, need: Need, signal?: AbortSignal): Promise<void> {
-    const { archiver, isLocal, assertRunning } = this.#parts
-    if (isLocal(cellId)) return
-    assertRunning()
-    this.#assertExists(cellId)
-    const recover = () => this.#recover(cellId, need, signal)
-    const raise = () => archiver.raise(cellId, need)
-    await this.#restores.recover(cellId, need === 'waiting', recover, raise)
+    await this.#restores.recoverIfLost(cellId, need, signal)
   }
 
   /** @internal @param need `background` for a scheduled backup */
@@ -309,7 +299,7 @@ export class BackupManager {
     { origin, ...jobOptions }: MakeBackupOptions & { origin: BackupOrigin },
     need: Need,
   ): Promise<BackupResult> {
-    const { archiver, catalogBackup, destination, isLocal } = this.#parts
+    const { archiver, catalogBackup, destination, isLocal, record } = this.#parts
     const { signal } = jobOptions
     // Without a wait in between, jobs of a cell run in the order of their requests.
     if (!isLocal(cellId)) {
@@ -317,7 +307,8 @@ export class BackupManager {
         throw toBackupError(error, signal)
       })
     }
-    const request = { cellId, account: this.#accountOf(cellId), need, kind, origin }
+    const account = record(cellId)?.accountId ?? ''
+    const request = { cellId, account, need, kind, origin }
     const { result, head } = await archiver.backup(request, jobOptions).catch((error) => {
       throw this.#exists(cellId) ? error : cellNotFound()
     })
@@ -325,68 +316,6 @@ export class BackupManager {
     if (head !== undefined) destination.index.stored(head, result.sizeBytes)
     await catalogBackup.ensureStored(need === 'background', signal)
     return result
-  }
-
-  async #recover(cellId: string, need: Need, signal: AbortSignal | undefined): Promise<void> {
-    const { destination } = this.#parts
-    const before = destination.progress.find(cellId)
-    const request = { version: undefined, accountId: undefined, need, onlyIfLost: true }
-    const result = await this.#restore(cellId, request, { signal }).catch((error) => {
-      if (!isCellError(error, 'backup_not_found')) throw error
-      throw new CellError('no_backup', "The cell's local data is lost, and the cell has no backup.")
-    })
-    if (result === undefined) return
-    const { log, index } = destination
-    // The cell is back whatever the object store answers now.
-    await reportSetBack(log, index, before, result.version).catch((err) =>
-      log.warn({ cellId, err }, 'could not look whether the newest backup of a restored cell is missing'),
-    )
-  }
-
-  async #restore(
-    cellId: string,
-    request: Omit<RestoreRequest, 'cellId' | 'account'>,
-    { signal, onProgress, permit, requestId }: BackupOptions,
-  ): Promise<RestoreResult | undefined> {
-    const { version, onlyIfLost: recovers } = request
-    const job = () => this.#runRestore(cellId, request, { signal, onProgress, permit })
-    const run = () => this.#parts.permits.during(cellId, permit, job)
-    return await this.#reports.restore({ cellId, version, recovers, requestId, signal }, run)
-  }
-
-  async #runRestore(
-    cellId: string,
-    request: Omit<RestoreRequest, 'cellId' | 'account'>,
-    options: JobOptions,
-  ): Promise<RestoreResult | undefined> {
-    const account = this.#accountOf(cellId, request.accountId)
-    const existed = this.#exists(cellId)
-    // Asked when its turn comes. Whoever deletes the cell before that does not want it back.
-    const check = () => {
-      if (existed) this.#assertExists(cellId)
-      options.permit?.check()
-    }
-    try {
-      await this.#turnToShip(cellId, request.accountId, options.signal)
-      const permitted = { ...options, permit: { check } }
-      return await this.#parts.archiver.restore({ ...request, cellId, account }, permitted)
-    } catch (error) {
-      // The cell's folder was removed with it, which can cause any error here.
-      throw existed && !this.#exists(cellId) ? cellNotFound() : error
-    }
-  }
-
-  /** It ships what is pending. It waits here, where it holds up no others, and its cell is used meanwhile. */
-  async #turnToShip(cellId: string, accountId: string | undefined, signal: AbortSignal | undefined) {
-    const { archiver, isLocal } = this.#parts
-    if (accountId === undefined || archiver.shipping === undefined || !isLocal(cellId)) return
-    await this.#flushes.turn(accountId, signal).catch((error) => {
-      throw toBackupError(error, signal)
-    })
-  }
-
-  #accountOf(cellId: string, accountId?: string): string {
-    return accountId ?? this.#parts.record(cellId)?.accountId ?? ''
   }
 
   #assertExists(cellId: string): void {

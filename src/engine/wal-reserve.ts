@@ -25,6 +25,7 @@ export class WalReserve {
   #frames = 0
   /** The length of the file when it was last seen. */
   #end = 0
+  /** Since the log has begun: each further try would cost every commit an `open` in vain. */
   #hasFailed = false
 
   /**
@@ -43,8 +44,7 @@ export class WalReserve {
    * @param frames up to the newest commit
    */
   keep(frames: number): void {
-    // A log that has begun again may have been cut.
-    if (frames < this.#frames) this.#end = 0
+    if (frames < this.#frames) this.#begunAgain()
     this.#frames = frames
     const used = walBytes(frames, PAGE_BYTES)
     const reserve = Math.min(used, ZEROS.length)
@@ -57,6 +57,12 @@ export class WalReserve {
       // A full disk, for example: the commits themselves may still have room.
       this.#hasFailed = true
     }
+  }
+
+  /** The log may have been cut, and a disk that was full may have room again. */
+  #begunAgain(): void {
+    this.#end = 0
+    this.#hasFailed = false
   }
 }
 

@@ -70,14 +70,15 @@ function encodePruned({ plan, tenantPlan, versions }: PruneResult) {
   return {
     plan,
     tenant_plan: tenantPlan,
-    versions: versions.map(({ version, sizeBytes, createdAt, origin, action, reason, step, markedAt }) => ({
+    versions: versions.map(({ version, sizeBytes, createdAt, markedAt, ...judged }) => ({
       version,
       size_bytes: sizeBytes,
       created_at: timeOf(createdAt),
-      origin,
-      action,
-      reason,
-      step,
+      origin: judged.origin,
+      restorable: judged.restorable,
+      action: judged.action,
+      reason: judged.reason,
+      step: judged.step,
       marked_at: timeOf(markedAt),
     })),
   }

@@ -114,10 +114,13 @@ export class CellsInProcess implements CellPort {
     this.#archived.installer.noteMark(cellId, name)
   }
 
-  async install(cellId: string, { manifest, existed, ...names }: RestoredCell): Promise<void> {
+  async install(
+    cellId: string,
+    { manifest, isNewest, isUnmarked, last, line, existed }: RestoredCell,
+  ): Promise<void> {
     const { restored } = this.#parts
     this.#assertExists(cellId, existed)
-    this.#archived.installer.install(cellId, names)
+    this.#archived.installer.install(cellId, { isNewest, isUnmarked, last, line })
     restored(cellId, manifest)
   }
 

@@ -14,6 +14,7 @@ import { discardRestored } from '../backup/restore/restore-install.ts'
 import { VerificationTable } from '../backup/verify/verification-table.ts'
 import type { Retention } from '../backup/versions/retention.ts'
 import { RetentionTable } from '../backup/versions/retention-table.ts'
+import { VersionFindings } from '../backup/versions/version-findings.ts'
 import type { Clock } from '../base/clock.ts'
 import { type Paged, paged } from '../base/paging.ts'
 import { runAll } from '../base/run-all.ts'
@@ -318,6 +319,7 @@ export class StoreCore implements CellDirectory {
       storeId,
       paths: (id) => (id === storeId ? paths.catalogCell : paths.cell(id)),
       progress: new BackupProgressTable(state),
+      findings: new VersionFindings(state),
       retention: new RetentionTable(state),
       plans: backups,
       spoolDirectory: paths.spool,

@@ -300,6 +300,8 @@ describe('backups', () => {
         }),
       ]),
     })
+    const listed = await place.text('backups', 'prune', cell, '--dry-run')
+    expect(listed).toMatch(new RegExp(`${version} .* in the current chain; cannot be restored\n`))
     await node.stop()
     expect(await place.failure('backups', 'verify', cell)).toMatchObject({
       ...failure,

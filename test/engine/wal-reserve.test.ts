@@ -136,13 +136,34 @@ describe('there is no reserve where it would not help', () => {
   })
 })
 
-test('a disk that refuses the zeros does not refuse the commits, and is not asked again', () => {
-  const database = openWithTable()
-  const write = vi.spyOn(fs, 'writeSync').mockImplementation(() => {
-    throw Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' })
+describe('a disk that refuses the zeros', () => {
+  /** Makes 100 commits on a full disk. @returns how often it was asked */
+  function commitOnFullDisk(database: CellDatabase): number {
+    const write = vi.spyOn(fs, 'writeSync').mockImplementation(() => {
+      throw Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' })
+    })
+    commit(database, 100)
+    const asked = write.mock.calls.length
+    write.mockRestore()
+    return asked
+  }
+
+  test('does not refuse the commits, and is asked once', () => {
+    const database = openWithTable()
+    expect(commitOnFullDisk(database)).toBe(1)
+    expect(database.sql('SELECT count(*) AS n FROM t').rows).toEqual([{ n: 100 }])
   })
-  commit(database, 100)
-  expect(write).toHaveBeenCalledTimes(1)
-  write.mockRestore()
-  expect(database.sql('SELECT count(*) AS n FROM t').rows).toEqual([{ n: 100 }])
+
+  test.each(['PASSIVE', 'TRUNCATE'] as const)(
+    'is asked again for a log that has begun again (%s)',
+    (mode) => {
+      const database = openWithTable()
+      commitOnFullDisk(database)
+      commit(database, 10)
+      expect(lengths(database).reserve).toBe(0)
+      expect(database.checkpoints.run(mode)).toBe(true)
+      commit(database, 150)
+      expect(lengths(database).reserve).toBeGreaterThan(0)
+    },
+  )
 })

@@ -1,3 +1,4 @@
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { SteppedClock } from '../../src/testing/stepped-clock.ts'
 
 /** Where the clock of a test begins: any instant would do, as long as it is the same in every run. */
@@ -7,5 +8,24 @@ export const TEST_EPOCH_MS = Date.UTC(2026, 0, 1)
 export class FakeClock extends SteppedClock {
   constructor(now = TEST_EPOCH_MS) {
     super(now)
+  }
+
+  /**
+   * Lets time pass from timer to timer until `work` settles; real files are read and written in between.
+   *
+   * @param timerMsMax longer ones stay
+   */
+  async advanceUntil<T>(work: Promise<T>, timerMsMax: number): Promise<T> {
+    let settled = false
+    const mark = () => {
+      settled = true
+    }
+    work.then(mark, mark)
+    while (!settled) {
+      await turnOfTheLoop()
+      const { nextTimerMs } = this
+      if (!settled && nextTimerMs !== undefined && nextTimerMs <= timerMsMax) this.advance(nextTimerMs)
+    }
+    return work
   }
 }

@@ -216,8 +216,8 @@ export class Archiver implements ArchiverClient {
         const existed = start.record?.deletedAt === null
         const noteMark = (name: string) => this.#cells.noteMark(cellId, name, existed)
         const dropHistory = () => this.#cells.dropHistory(cellId)
-        const install = (manifest: ManifestHead, names: RestoredNames) =>
-          this.#cells.install(cellId, { manifest, ...names, existed })
+        const install = (manifest: ManifestHead, names: RestoredNames, result: RestoreResult) =>
+          this.#cells.install(cellId, { manifest, ...names, existed, result })
         const checkBuilt = (bytes: number) => this.#cells.checkBuilt(cellId, bytes)
         const refused = (marks: readonly RestoredMark[]) => this.#refused.add(cellId, marks)
         const calls = { checkBuilt, dropHistory, noteMark, install, refused }

@@ -20,6 +20,7 @@ import { ObjectStoreClaim } from '../versions/object-store-claim.ts'
 import { Retention, type RetentionParts } from '../versions/retention.ts'
 import type { RetentionTable } from '../versions/retention-table.ts'
 import { UploadSweep } from '../versions/upload-sweep.ts'
+import type { VersionFindings } from '../versions/version-findings.ts'
 import { VersionIndex } from '../versions/version-index.ts'
 
 /** Which versions stay. */
@@ -31,6 +32,7 @@ export interface BackupDestinationParts {
   /** The files of a cell, or of the catalog, whose id is the store's. */
   paths(cellId: string): CellPaths
   progress: BackupProgressTable
+  findings: VersionFindings
   retention: RetentionTable
   plans: RetentionPlans
   /** For archives that are not uploaded yet. */
@@ -58,6 +60,7 @@ export class BackupDestination {
   readonly clock: Clock
   readonly log: Log
   readonly progress: BackupProgressTable
+  readonly findings: VersionFindings
   readonly index: VersionIndex
   /** The log objects, for restores. */
   readonly logIndex: LogIndex
@@ -88,7 +91,7 @@ export class BackupDestination {
 
   constructor(parts: BackupDestinationParts) {
     const { objectStore, storeId, paths, progress, spoolDirectory, clock, log } = parts
-    const { threadsKept, cellBytesMax, retention: table, plans } = parts
+    const { threadsKept, cellBytesMax, retention: table, findings, plans } = parts
     this.objectStore = objectStore
     this.reader = new ObjectReader(objectStore, clock)
     this.storeId = storeId
@@ -96,8 +99,9 @@ export class BackupDestination {
     this.clock = clock
     this.log = log
     this.progress = progress
+    this.findings = findings
     this.#paths = paths
-    this.index = new VersionIndex(objectStore, storeId, clock, progress)
+    this.index = new VersionIndex(objectStore, storeId, clock, findings)
     this.logIndex = new LogIndex(objectStore, storeId, parts.epoch)
     this.trackers = new ChangeTrackers(paths, progress, clock, parts.isShipped)
     const onMoved = () => this.moved.emit()
@@ -112,6 +116,7 @@ export class BackupDestination {
       table,
       progress,
       removing: (cellId, run) => this.restores.removing(cellId, run),
+      findings,
       clock,
       log,
     })
@@ -126,7 +131,7 @@ export class BackupDestination {
     this.runner = new BackupRunner({
       objectStore,
       index,
-      progress,
+      findings,
       claim,
       sweep: this.#sweep,
       probe: new PutProbe(objectStore),

@@ -4,6 +4,7 @@ import type { BaseCut, BaseStart, IncrementalCut, StoredBackup } from '../change
 import type { KnownVersions } from '../changes/cell-cutter.ts'
 import type { CollectedLook, CollectLimits, ShippedPlace } from '../changes/cell-log.ts'
 import type { RestoredNames } from '../restore/cell-installer.ts'
+import type { RestoreResult } from '../versions/backup-types.ts'
 
 /** A cell at the start of its backup. */
 export interface BackupStart extends KnownVersions {
@@ -31,6 +32,8 @@ export interface RestoredCell extends RestoredNames {
   manifest: ManifestHead
   /** The cell existed in the catalog when its restore began. */
   existed: boolean
+  /** The answer of the restore. From the switch on it stands, also if the archiver ends before it can give it. */
+  result: RestoreResult
 }
 
 /**

@@ -65,3 +65,15 @@ export function extendChain(chain: BackupChain, version: string, cut: Incrementa
   chain.through = cut.segments.at(-1)?.sequence ?? chain.through
   chain.walBytes += cut.segments.reduce((sum, { size }) => sum + size, 0)
 }
+
+/** Whether what was read is one. */
+export function isBackupChain({ versions, walBytes, through, newest, database }: BackupChain): boolean {
+  const isList = Array.isArray(versions) && versions.length > 0
+  const numbers = [walBytes, through, newest]
+  return (
+    isList &&
+    versions.every((version) => typeof version === 'string') &&
+    numbers.every((each) => Number.isSafeInteger(each) && each >= 0) &&
+    typeof database?.size === 'number'
+  )
+}

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { Clock } from '../../base/clock.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
 import type { CellDatabase } from '../../engine/cell-database.ts'
+import type { BackupProgress } from './backup-progress.ts'
 import type { LogPosition, ShippedPlace } from './cell-log.ts'
 import { type FileFingerprint, fingerprintOf } from './file-fingerprint.ts'
 import {
@@ -14,7 +15,6 @@ import {
   unshippedSegments,
 } from './history.ts'
 import type { KeptLogs } from './kept-logs.ts'
-import type { BackupProgress } from './progress-table.ts'
 import type { Segment } from './segments.ts'
 import { findUnkeptLog, unkeptLogOf } from './unkept-log.ts'
 import { takePieces, type UnshippedPieces } from './unshipped-pieces.ts'

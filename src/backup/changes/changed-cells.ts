@@ -1,5 +1,6 @@
 import type { CellRecord } from '../../catalog/cell-registry.ts'
-import type { BackupProgress, BackupProgressTable } from './progress-table.ts'
+import type { BackupProgress } from './backup-progress.ts'
+import type { BackupProgressTable } from './progress-table.ts'
 
 /** The cells that have changed since their newest backup, for the schedule. */
 export class ChangedCells {

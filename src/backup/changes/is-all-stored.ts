@@ -1,7 +1,7 @@
 import type { CellPaths } from '../../base/store-paths.ts'
+import type { BackupProgress } from './backup-progress.ts'
 import { fingerprintOf, sameFingerprint } from './file-fingerprint.ts'
 import { isUntouchedSince, unshippedSegments } from './history.ts'
-import type { BackupProgress } from './progress-table.ts'
 import { Segments } from './segments.ts'
 
 /**

@@ -1,5 +1,5 @@
 import { type WalHeader, WalReader } from '../../engine/wal-file.ts'
-import type { BackupProgress } from './progress-table.ts'
+import type { BackupProgress } from './backup-progress.ts'
 import { type Segment, Segments } from './segments.ts'
 
 export interface LiveLog extends WalHeader {

@@ -2,11 +2,11 @@ import type { CellPaths } from '../../base/store-paths.ts'
 import type { CellDatabase } from '../../engine/cell-database.ts'
 import { walBytes } from '../../engine/wal-file.ts'
 import { isOutgrown } from './backup-chain.ts'
+import type { BackupProgress } from './backup-progress.ts'
 import { type BaseInProgress, boundLogs } from './base-in-progress.ts'
 import type { CellHistory } from './cell-history.ts'
 import { type FileFingerprint, fingerprintOf, sameFingerprint } from './file-fingerprint.ts'
 import type { KeptLogs, LiveLog } from './kept-logs.ts'
-import type { BackupProgress } from './progress-table.ts'
 import type { Segment } from './segments.ts'
 
 export interface LogKeeperParts {

@@ -1,41 +1,13 @@
 import type { LocalState } from '../../catalog/local-state.ts'
 import type { Statement } from '../../engine/sqlite.ts'
-import type { BackupChain } from './backup-chain.ts'
-import { type BaseInProgress, isBaseInProgress } from './base-in-progress.ts'
-import { type History, isHistory } from './history.ts'
+import { type BackupProgress, fromRow, type ProgressRow, toRow, untouched } from './backup-progress.ts'
 
 /** Key of the place that this machine's backups last went to. */
 const TARGET_KEY = 'backup_target'
 
-/** The state of one cell's backups, as this machine knows it. */
-export interface BackupProgress {
-  cellId: string
-  /** What the next incremental continues; null if a new base is due. */
-  chain: BackupChain | null
-  /** A base that has begun and is not stored yet. */
-  base: BaseInProgress | null
-  /** What shipping continues; null if the next version begins a new one. */
-  history: History | null
-  /** The newest time that a commit or a cut of the cell got, in epoch milliseconds: none that follows gets an earlier one. */
-  line: number
-  /** The newest version that this machine made, tried to make or has seen. The next one gets a later time. */
-  lastVersion: string | null
-  /** Changed since the newest backup. */
-  dirty: boolean
-  /** Changed since the newest snapshot. */
-  dirtySinceSnapshot: boolean
-  /** Epoch milliseconds; before the first backup, the time of the first change. */
-  lastBackupAt: number | null
-  lastSnapshotAt: number | null
-  /** When the oldest change that no backup holds was made, or a little earlier; null if there is none. */
-  changedAt: number | null
-  /** Versions hold everything that was committed before it, in epoch milliseconds; null if nothing is stored. */
-  storedTo: number | null
-}
-
 /** What the row of a cell says about what is in the object store. */
 export interface StoredUpTo extends Pick<BackupProgress, 'storedTo'> {
-  /** Of the history: see {@link History}. Null if nothing of the cell is shipped. */
+  /** Of the history: see `History`. Null if nothing of the cell is shipped. */
   shippedAt: number | null
   shippedSince: number | null
 }
@@ -54,16 +26,6 @@ const SCHEMA = `
     history TEXT,
     stored_to INTEGER,
     line INTEGER NOT NULL DEFAULT 0
-  ) STRICT, WITHOUT ROWID;
-  CREATE TABLE IF NOT EXISTS backup_foreign (
-    cell_id TEXT NOT NULL,
-    after TEXT NOT NULL,
-    through TEXT NOT NULL,
-    PRIMARY KEY (cell_id, after)
-  ) STRICT, WITHOUT ROWID;
-  CREATE TABLE IF NOT EXISTS backup_damaged (
-    version TEXT PRIMARY KEY,
-    size_bytes INTEGER NOT NULL
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS backup_progress_due ON backup_progress (cell_id) WHERE dirty OR dirty_since_snapshot;
 `
@@ -129,20 +91,6 @@ export interface BackupLag {
   oldestChangeAt: number | null
 }
 
-type Row = Omit<BackupProgress, 'chain' | 'base' | 'history' | 'dirty' | 'dirtySinceSnapshot'> & {
-  chain: string | null
-  base: string | null
-  history: string | null
-  dirty: number
-  dirtySinceSnapshot: number
-}
-
-/** Versions that another state of this store made: those after one version, up to another. */
-export interface ForeignVersions {
-  after: string
-  through: string
-}
-
 /** The table of {@link BackupProgress} rows in the local state. */
 export class BackupProgressTable {
   readonly #state: LocalState
@@ -153,12 +101,6 @@ export class BackupProgressTable {
   readonly #due: Statement
   readonly #withHistory: Statement
   readonly #changedWithoutHistory: Statement
-  readonly #putForeign: Statement
-  readonly #putDamaged: Statement
-  readonly #findDamaged: Statement
-  readonly #removeDamaged: Statement
-  readonly #findForeign: Statement
-  readonly #removeForeign: Statement
   readonly #lag: Statement
   readonly #storedUpTo: Statement
 
@@ -175,12 +117,6 @@ export class BackupProgressTable {
     this.#put = state.prepare(PUT)
     this.#markChanged = state.prepare(MARK_CHANGED)
     this.#remove = state.prepare('DELETE FROM backup_progress WHERE cell_id = ?')
-    this.#putForeign = state.prepare('INSERT OR REPLACE INTO backup_foreign VALUES (?, ?, ?)')
-    this.#findForeign = state.prepare('SELECT after, through FROM backup_foreign WHERE cell_id = ?')
-    this.#removeForeign = state.prepare('DELETE FROM backup_foreign WHERE cell_id = ?')
-    this.#putDamaged = state.prepare('INSERT OR REPLACE INTO backup_damaged VALUES (?, ?)')
-    this.#findDamaged = state.prepare('SELECT size_bytes FROM backup_damaged WHERE version = ?').pluck()
-    this.#removeDamaged = state.prepare('DELETE FROM backup_damaged WHERE version = ?')
     this.#lag = state.prepare(LAG)
     this.#storedUpTo = state.prepare(STORED_UP_TO)
     this.#withHistory = state.prepare(
@@ -193,21 +129,12 @@ export class BackupProgressTable {
   }
 
   find(cellId: string): BackupProgress {
-    const row = this.#find.get(cellId) as Row | undefined
+    const row = this.#find.get(cellId) as ProgressRow | undefined
     return row === undefined ? untouched(cellId) : fromRow(row)
   }
 
   save(progress: BackupProgress): void {
-    const { chain, base, history, dirty, dirtySinceSnapshot } = progress
-    const row: Row = {
-      ...progress,
-      chain: chain && JSON.stringify(chain),
-      base: base && JSON.stringify(base),
-      history: history && JSON.stringify(history),
-      dirty: Number(dirty),
-      dirtySinceSnapshot: Number(dirtySinceSnapshot),
-    }
-    this.#put.run(row)
+    this.#put.run(toRow(progress))
   }
 
   /** Saves several rows with one commit. */
@@ -272,34 +199,6 @@ export class BackupProgressTable {
     this.#state.durably(() => this.#state.define(END_HISTORIES))
   }
 
-  /** Notes versions that this directory's state never made: retention leaves them to a person. */
-  addForeign(cellId: string, { after, through }: ForeignVersions): void {
-    this.#putForeign.run(cellId, after, through)
-  }
-
-  /** Call when nothing of the cell is stored any more. A deleted cell's versions stay, and so does this note. */
-  removeForeign(cellId: string): void {
-    this.#removeForeign.run(cellId)
-  }
-
-  /** Notes a version that a restore has proven damaged. */
-  addDamaged(version: string, sizeBytes: number): void {
-    this.#putDamaged.run(version, sizeBytes)
-  }
-
-  /** The size of the damaged object; another size is another object. */
-  damagedSize(version: string): number | undefined {
-    return this.#findDamaged.get(version) as number | undefined
-  }
-
-  removeDamaged(version: string): void {
-    this.#removeDamaged.run(version)
-  }
-
-  foreign(cellId: string): ForeignVersions[] {
-    return this.#findForeign.all(cellId) as ForeignVersions[]
-  }
-
   /** The cells that have changed since their newest backup, without the catalog. */
   lag(storeId: string): BackupLag {
     return this.#lag.get(storeId) as BackupLag
@@ -318,61 +217,11 @@ export class BackupProgressTable {
 
   /** Some of the cells that have a history. @param after the last id of the page before */
   withHistory(after: string, limit: number): BackupProgress[] {
-    return (this.#withHistory.all(after, limit) as Row[]).map(fromRow)
+    return (this.#withHistory.all(after, limit) as ProgressRow[]).map(fromRow)
   }
 
   /** All cells that have changed since their newest backup or snapshot. */
   changed(): BackupProgress[] {
-    return (this.#due.all() as Row[]).map(fromRow)
+    return (this.#due.all() as ProgressRow[]).map(fromRow)
   }
-}
-
-function untouched(cellId: string): BackupProgress {
-  return {
-    cellId,
-    chain: null,
-    base: null,
-    history: null,
-    line: 0,
-    lastVersion: null,
-    dirty: false,
-    dirtySinceSnapshot: false,
-    lastBackupAt: null,
-    lastSnapshotAt: null,
-    changedAt: null,
-    storedTo: null,
-  }
-}
-
-function fromRow(row: Row): BackupProgress {
-  return {
-    ...row,
-    chain: parse(row.chain, isChain),
-    base: parse(row.base, isBaseInProgress),
-    history: parse(row.history, isHistory),
-    dirty: row.dirty !== 0,
-    dirtySinceSnapshot: row.dirtySinceSnapshot !== 0,
-  }
-}
-
-/** What this version cannot read does not exist: the next backup is a base. */
-function parse<T>(json: string | null, isValid: (value: T) => boolean): T | null {
-  if (json === null) return null
-  try {
-    const value = JSON.parse(json) as T
-    return isValid(value) ? value : null
-  } catch {
-    return null
-  }
-}
-
-function isChain({ versions, walBytes, through, newest, database }: BackupChain): boolean {
-  const isList = Array.isArray(versions) && versions.length > 0
-  const numbers = [walBytes, through, newest]
-  return (
-    isList &&
-    versions.every((version) => typeof version === 'string') &&
-    numbers.every((each) => Number.isSafeInteger(each) && each >= 0) &&
-    typeof database?.size === 'number'
-  )
 }

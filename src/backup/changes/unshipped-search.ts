@@ -1,10 +1,11 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import type { Log } from '../../base/log.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
+import type { BackupProgress } from './backup-progress.ts'
 import { among, type CollectedLook, type CollectLimits } from './cell-log.ts'
 import { fingerprintOf } from './file-fingerprint.ts'
 import { isUntouchedSince, unshippedSegments } from './history.ts'
-import type { BackupProgress, BackupProgressTable } from './progress-table.ts'
+import type { BackupProgressTable } from './progress-table.ts'
 import { Segments } from './segments.ts'
 
 export interface UnshippedSearchParts {

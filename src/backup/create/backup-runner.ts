@@ -3,7 +3,6 @@ import { isCellError } from '../../errors.ts'
 import type { CellIdentity } from '../archive/cell-identity.ts'
 import { CHAIN_VERSIONS_MAX } from '../changes/backup-chain.ts'
 import type { KnownVersions } from '../changes/cell-cutter.ts'
-import type { BackupProgressTable } from '../changes/progress-table.ts'
 import type { BackupKind, BackupOrigin, BackupResult } from '../versions/backup-types.ts'
 import { endOldHistory, type KnownHistory } from '../versions/foreign-versions.ts'
 import { compareVersions, keyBefore, parseVersion, versionOf } from '../versions/object-keys.ts'
@@ -11,13 +10,14 @@ import type { ObjectStoreClaim } from '../versions/object-store-claim.ts'
 import type { Retention } from '../versions/retention.ts'
 import type { StoredVersion } from '../versions/stored-manifest.ts'
 import type { UploadSweep } from '../versions/upload-sweep.ts'
+import type { VersionFindings } from '../versions/version-findings.ts'
 import { listingOf } from '../versions/version-index.ts'
 import { type BackupTarget, CellBackup, type CellBackupOptions, type CellUnderBackup } from './cell-backup.ts'
 
 const VERSION_ATTEMPTS = 5
 
 export interface BackupRunnerParts extends BackupTarget {
-  progress: BackupProgressTable
+  findings: VersionFindings
   claim: ObjectStoreClaim
   sweep: UploadSweep
   retention: Retention

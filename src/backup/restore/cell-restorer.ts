@@ -35,8 +35,8 @@ export interface CellRestore extends WantedRestore, BuildOptions, MarkedCell {
   checkBuilt(bytes: number): Promise<void>
   /** Ends what is shipped of the cell. */
   dropHistory(): Promise<void>
-  /** Switches the cell to the database in `incoming.db`. */
-  install(manifest: ManifestHead, names: RestoredNames): Promise<void>
+  /** Switches the cell to the database in `incoming.db`. @param result the answer of the restore, which stands from then on */
+  install(manifest: ManifestHead, names: RestoredNames, result: RestoreResult): Promise<void>
   /** The cell stays as it was, but its history has ended, and these marks of its restore may be stored. */
   refused(marks: readonly RestoredMark[]): void
 }
@@ -82,10 +82,13 @@ export class CellRestorer {
       const now = restore.recovers ? 0 : clock.now()
       const line = Math.max(target.time, replaced?.time ?? 0, now) + 1
       const isUnmarked = marked === undefined && target.manifest.log !== undefined
-      await restore.install(target.manifest, { isNewest, isUnmarked, last, line })
+      const soFar = (): RestoreResult => {
+        const durationMs = clock.monotonic() - started
+        return { version, kind, timestamp: target.time, replacedAt, sizeBytes, durationMs }
+      }
+      await restore.install(target.manifest, { isNewest, isUnmarked, last, line }, soFar())
       if (marked !== undefined) await removeMarks(objectStore, contents.marks)
-      const durationMs = clock.monotonic() - started
-      return { version, kind, timestamp: target.time, replacedAt, sizeBytes, durationMs }
+      return soFar()
     } catch (error) {
       // The mark says what did not happen. Its PUT may have failed, and stored it.
       const isUnchanged = !isSwitchBegun(paths)

@@ -1,5 +1,5 @@
 import type { Log } from '../../base/log.ts'
-import type { BackupProgress } from '../changes/progress-table.ts'
+import type { BackupProgress } from '../changes/backup-progress.ts'
 import { compareVersions, versionOf } from '../versions/object-keys.ts'
 import type { VersionIndex } from '../versions/version-index.ts'
 

@@ -1,8 +1,8 @@
 import type { Log } from '../../base/log.ts'
-import type { BackupProgressTable } from '../changes/progress-table.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
 import { compareVersions } from './object-keys.ts'
 import type { StoredVersion } from './stored-manifest.ts'
+import type { VersionFindings } from './version-findings.ts'
 import { listingOf, type VersionIndex } from './version-index.ts'
 
 /** What the process that has a cell knows of its versions. */
@@ -25,14 +25,14 @@ export async function endOldHistory(
   lastVersion: string | null,
   cell: KnownHistory,
   versions: readonly StoredVersion[],
-  { index, progress, log }: { index: VersionIndex; progress: BackupProgressTable; log: Log },
+  { index, findings, log }: { index: VersionIndex; findings: VersionFindings; log: Log },
   options: CallOptions,
 ): Promise<boolean> {
   if (lastVersion === null) return false
   const newer = versions.filter(({ version }) => compareVersions(version, lastVersion) < 0)
   const newest = await firstRestorable(newer)
   if (newest === undefined) return false
-  progress.addForeign(cellId, { after: lastVersion, through: newest })
+  findings.addForeign(cellId, { after: lastVersion, through: newest })
   await cell.dropChain()
   // Seen now, so that it is found and said once.
   await cell.claimVersion(newest)
@@ -53,11 +53,11 @@ export async function endOldHistory(
 
 /** The versions that {@link endOldHistory} has found so far. */
 export function foreignVersions(
-  progress: BackupProgressTable,
+  findings: VersionFindings,
   cellId: string,
   versions: readonly StoredVersion[],
 ): string[] {
-  const ranges = progress.foreign(cellId)
+  const ranges = findings.foreign(cellId)
   const isForeign = (version: string) =>
     ranges.some(
       ({ after, through }) => compareVersions(version, after) < 0 && compareVersions(version, through) >= 0,

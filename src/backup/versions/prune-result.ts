@@ -15,6 +15,8 @@ export interface PrunedVersion {
   /** Epoch milliseconds. */
   createdAt: number
   origin: BackupOrigin
+  /** False: it is known to be damaged, or what it rests on is damaged or missing. */
+  restorable: boolean
   /** `mark`: it goes in a day. `wait`: it was marked less than a day ago. */
   action: 'keep' | 'mark' | 'wait' | 'remove'
   /** Why it stays; null if nothing keeps it. */

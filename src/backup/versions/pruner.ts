@@ -15,6 +15,7 @@ import type { RetentionTable } from './retention-table.ts'
 import { judgeVersions, linksOf, type VersionFacts } from './retention-verdicts.ts'
 import type { StoredVersion } from './stored-manifest.ts'
 import { VersionFactsReader } from './version-facts.ts'
+import type { VersionFindings } from './version-findings.ts'
 import type { VersionIndex } from './version-index.ts'
 
 /** From its mark to the removal of a version: time to notice a clock or a plan that is wrong. */
@@ -39,6 +40,7 @@ export interface PrunerParts {
   progress: BackupProgressTable
   /** Ends removals for a restore. */
   removing: Removing
+  findings: VersionFindings
   clock: Clock
 }
 
@@ -89,7 +91,7 @@ export class Pruner {
     now: number,
     options: CallOptions,
   ): Promise<{ marks: Marks; result: PruneResult }> {
-    const { storeId, progress, notes: written } = this.#parts
+    const { storeId, progress, findings, notes: written } = this.#parts
     const [marks, proof, own] = await Promise.all([
       written.readMarks(notes, options),
       written.readProof(notes, options),
@@ -107,7 +109,7 @@ export class Pruner {
         // A total loss brings this one back.
         ...restoredTo,
         // Only a person knows which history is the right one.
-        ...foreignVersions(progress, cellId, versions),
+        ...foreignVersions(findings, cellId, versions),
         ...(await this.#firstCatalog(cellId, options)),
       ]),
       current: new Set(progress.find(cellId).chain?.versions),
@@ -116,10 +118,11 @@ export class Pruner {
       horizon: now - this.#parts.historyMs,
     })
     const judged = verdicts.map(({ version, keep, step }, i): PrunedVersion => {
-      const { createdAt, origin } = facts[i] as (typeof facts)[number]
+      const { createdAt, origin, chain } = facts[i] as (typeof facts)[number]
       const { sizeBytes } = versions[i] as StoredVersion
       const timing = keep === undefined ? timingOf(marks.get(version), now) : KEPT
-      return { version, sizeBytes, createdAt, origin, reason: keep ?? null, step: step ?? null, ...timing }
+      const found = { version, sizeBytes, createdAt, origin, restorable: chain !== undefined }
+      return { ...found, reason: keep ?? null, step: step ?? null, ...timing }
     })
     holdLinks(judged, facts)
     // Meanwhile wrong marks are taken back.

@@ -14,6 +14,7 @@ import type { Removing } from './removals.ts'
 import { type Proof, pinOf, RetentionNotes } from './retention-notes.ts'
 import { PLAN_DEFAULT, parsePlan, TENANT_PLAN_DEFAULT } from './retention-plan.ts'
 import type { RetentionTable } from './retention-table.ts'
+import type { VersionFindings } from './version-findings.ts'
 import type { VersionIndex } from './version-index.ts'
 
 /** A look at a cell's versions costs a listing. Nothing is lost if a version goes some hours later. */
@@ -37,6 +38,7 @@ export interface RetentionParts {
   progress: BackupProgressTable
   /** Ends removals for a restore. */
   removing: Removing
+  findings: VersionFindings
   clock: Clock
   log: Log
 }
@@ -149,13 +151,13 @@ export class Retention {
 
   /** Removes everything that the object store holds of a cell, and the local rows. Only for a cell that is deleted. */
   async purge(cellId: string, { signal }: CallOptions = {}): Promise<PurgedObjects> {
-    const { objectStore, progress, index, clock, log } = this.#parts
+    const { objectStore, progress, findings, index, clock, log } = this.#parts
     const removed = await purgeObjects(objectStore, cellId, clock.now(), log, {
       signal,
       removed: (key) => index.forget(key),
     })
     progress.remove(cellId)
-    progress.removeForeign(cellId)
+    findings.removeForeign(cellId)
     this.forget(cellId)
     return removed
   }

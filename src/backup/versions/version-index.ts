@@ -2,7 +2,6 @@ import type { Clock } from '../../base/clock.ts'
 import { LruCache } from '../../base/lru-cache.ts'
 import { isCellError } from '../../errors.ts'
 import type { Expected, Manifest, ManifestHead } from '../archive/manifest.ts'
-import type { BackupProgressTable } from '../changes/progress-table.ts'
 import type { CallOptions, ListOptions, ObjectStore } from '../object-store/object-store.ts'
 import type { BackupKind } from './backup-types.ts'
 import {
@@ -14,6 +13,7 @@ import {
   type RestoredMark,
 } from './object-keys.ts'
 import { fetchManifest, type StoredVersion } from './stored-manifest.ts'
+import type { VersionFindings } from './version-findings.ts'
 
 interface ContentsOptions extends ListOptions {
   /** Called with each key that is neither a version nor the mark of a restore. */
@@ -53,17 +53,17 @@ export class VersionIndex {
   /** The newest version of each cell that this node stored. */
   readonly #newest = new LruCache<string>(MANIFESTS_MAX)
 
-  readonly #progress: BackupProgressTable | undefined
+  readonly #findings: VersionFindings | undefined
 
   /**
    * @param clock without one, every stamp is believed, however far ahead
-   * @param progress remembers which versions are damaged
+   * @param findings remembers which versions are damaged
    */
-  constructor(store: ObjectStore, storeId: string, clock?: Clock, progress?: BackupProgressTable) {
+  constructor(store: ObjectStore, storeId: string, clock?: Clock, findings?: VersionFindings) {
     this.#store = store
     this.#storeId = storeId
     this.#clock = clock
-    this.#progress = progress
+    this.#findings = findings
   }
 
   /**
@@ -158,8 +158,8 @@ export class VersionIndex {
   /** A restore has read this version in full and found it damaged, or has proven it. */
   proven(version: string, listing: Listing, isWhole: boolean): void {
     const sizeBytes = listing.get(version)
-    if (isWhole) this.#progress?.removeDamaged(version)
-    else if (sizeBytes !== undefined) this.#progress?.addDamaged(version, sizeBytes)
+    if (isWhole) this.#findings?.removeDamaged(version)
+    else if (sizeBytes !== undefined) this.#findings?.addDamaged(version, sizeBytes)
   }
 
   /** The version, of this one and its chain, that an earlier restore has found damaged. */
@@ -169,7 +169,7 @@ export class VersionIndex {
 
   /** Whether an earlier look has found this very object damaged. */
   isDamaged(version: string, listing: Listing): boolean {
-    const sizeBytes = this.#progress?.damagedSize(version)
+    const sizeBytes = this.#findings?.damagedSize(version)
     return sizeBytes !== undefined && sizeBytes === listing.get(version)
   }
 
@@ -193,7 +193,7 @@ export class VersionIndex {
   /** The object is removed. */
   forget(version: string): void {
     this.#heads.delete(version)
-    this.#progress?.removeDamaged(version)
+    this.#findings?.removeDamaged(version)
     const cellId = parseVersion(version)?.cellId
     if (cellId !== undefined && this.#newest.get(cellId) === version) this.#newest.delete(cellId)
   }

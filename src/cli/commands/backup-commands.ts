@@ -106,7 +106,9 @@ function addList(backups: Command): void {
   const command = backups
     .command('list')
     .summary('list the backups of a cell, newest first')
-    .description('Lists the backups of a cell, newest first. The cell may be deleted.')
+    .description(
+      'Lists the backups of a cell that can be restored, newest first. `backups prune --dry-run` shows the others too. The cell may be deleted.',
+    )
     .argument('<cell>', 'the id or the name of the cell')
   addRemoteFlags(addStoreFlags(command))
     .addHelpText('after', STOPPED + examples('cellstore backups list "$CELL"'))

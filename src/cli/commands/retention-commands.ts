@@ -52,7 +52,7 @@ const WHY: Readonly<Record<string, string>> = {
   unproven: 'nothing newer is proven',
   spare: 'one of the two newest bases: none is proven',
   history: 'a moment within the history needs it',
-  damaged: 'damaged, and as young as the plan reaches',
+  damaged: 'as young as the plan reaches',
   needed: 'a version that stays needs it',
 }
 
@@ -61,13 +61,15 @@ function showPruned({ id, plan, versions }: { id: string } & PruneDocument, dryR
   const removed = dryRun ? 'to remove' : 'removed'
   const summary = `${id}: ${count('keep')} stay, ${count('mark', 'wait')} marked, ${count('remove')} ${removed} (${plan})`
   if (!dryRun || versions.length === 0) return summary
-  const rows = versions.map(({ version, size_bytes, origin, action, reason, step, marked_at }) => [
-    version,
-    formatBytes(size_bytes),
-    origin,
-    action === 'keep' ? 'stays' : action === 'remove' ? 'goes' : `marked ${marked_at}`,
-    step ?? WHY[reason ?? ''] ?? 'the plan does not keep it',
-  ])
+  const rows = versions.map(
+    ({ version, size_bytes, origin, restorable, action, reason, step, marked_at }) => [
+      version,
+      formatBytes(size_bytes),
+      origin,
+      action === 'keep' ? 'stays' : action === 'remove' ? 'goes' : `marked ${marked_at}`,
+      (step ?? WHY[reason ?? ''] ?? 'the plan does not keep it') + (restorable ? '' : '; cannot be restored'),
+    ],
+  )
   return `${formatTable(['VERSION', 'SIZE', 'ORIGIN', 'WHAT', 'WHY'], rows)}\n${summary}`
 }
 

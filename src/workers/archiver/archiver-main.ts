@@ -7,6 +7,7 @@ import { FencedObjectStore } from '../../backup/fence/fenced-object-store.ts'
 import { ObservedObjectStore } from '../../backup/object-store/observed-object-store.ts'
 import { openObjectStore } from '../../backup/object-store/open-object-store.ts'
 import { RetentionTable } from '../../backup/versions/retention-table.ts'
+import { VersionFindings } from '../../backup/versions/version-findings.ts'
 import { systemClock } from '../../base/clock.ts'
 import { StorePaths } from '../../base/store-paths.ts'
 import { LocalState } from '../../catalog/local-state.ts'
@@ -91,6 +92,7 @@ class ArchiverMain {
       storeId,
       paths: (id) => paths.cell(id),
       progress: new BackupProgressTable(state),
+      findings: new VersionFindings(state),
       retention: new RetentionTable(state),
       plans,
       spoolDirectory: paths.spoolOf(process.pid),

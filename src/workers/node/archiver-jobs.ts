@@ -2,6 +2,7 @@ import { toBackupError } from '../../backup/archive/backup-errors.ts'
 import type { JobOptions } from '../../backup/archiver/archiver.ts'
 import type { CellPort } from '../../backup/archiver/cell-port.ts'
 import type { ArchiverLoad, Lane, Need } from '../../backup/archiver/job.ts'
+import type { RestoreResult } from '../../backup/versions/backup-types.ts'
 import type { Log } from '../../base/log.ts'
 import { CellError } from '../../errors.ts'
 import type { ArchiverJob, FromArchiver, ToArchiver } from '../protocol/archiver-protocol.ts'
@@ -30,6 +31,8 @@ interface PendingJob {
   refusal?: unknown
   /** Processes that ended while it ran. */
   crashes: number
+  /** Of a restore whose switch was asked for: its answer, or undefined if the switch fails. */
+  switched?: Promise<RestoreResult | undefined> | undefined
 }
 
 export interface ArchiverJobsParts {
@@ -93,7 +96,8 @@ export class ArchiverJobs {
 
   /** A new process is ready. */
   sendAll(): void {
-    for (const [id, { job }] of this.#pending) this.#parts.send({ type: 'job', id, job })
+    for (const [id, { job, switched }] of this.#pending)
+      if (switched === undefined) this.#parts.send({ type: 'job', id, job })
   }
 
   /** The archiver asks this process before it touches the cell, so a job without a permit ends before that. */
@@ -120,18 +124,54 @@ export class ArchiverJobs {
     else job?.reject(job.refusal ?? fromWireError(error))
   }
 
+  /**
+   * The archiver has asked for the switch to what it has restored. Once that is done, so is the restore: another archiver
+   * would take the restored state for the one that it replaces.
+   */
+  switching(cellId: string, result: RestoreResult, installed: Promise<unknown>): void {
+    for (const each of this.#pending.values())
+      if (each.hasBegun && each.job.job === 'restore' && each.job.request.cellId === cellId)
+        each.switched = installed.then(
+          () => result,
+          () => undefined,
+        )
+  }
+
   /** The process has ended, and another one will take its place. */
   processEnded(): void {
-    for (const job of this.#pending.values()) {
-      if (job.refusal !== undefined) job.reject(job.refusal)
-      else if (job.options.signal?.aborted === true) job.reject(job.options.signal.reason)
-      else if (job.hasBegun && ++job.crashes === CRASHES_MAX) this.#giveUpLogged(job, endedAgain())
-      job.hasBegun = false
-    }
+    for (const [id, job] of this.#pending) this.#unlessSwitched(job, () => this.#interrupted(id, job))
   }
 
   rejectAll(error: CellError): void {
-    for (const job of this.#pending.values()) this.#giveUp(job, error)
+    for (const job of this.#pending.values()) this.#unlessSwitched(job, () => this.#giveUp(job, error))
+  }
+
+  #interrupted(id: number, job: PendingJob): void {
+    const isCrash = job.hasBegun
+    job.hasBegun = false
+    if (job.refusal !== undefined) job.reject(job.refusal)
+    else if (job.options.signal?.aborted === true) job.reject(job.options.signal.reason)
+    else if (isCrash && ++job.crashes === CRASHES_MAX) this.#giveUpLogged(job, endedAgain())
+    // If the next process is ready already, it did not get this one.
+    else this.#parts.send({ type: 'job', id, job: job.job })
+  }
+
+  /** For a job whose process has ended: answers it if its switch is done, and otherwise goes on. */
+  #unlessSwitched(job: PendingJob, goOn: () => void): void {
+    if (job.switched === undefined) goOn()
+    else void this.#answerSwitched(job, job.switched, goOn)
+  }
+
+  async #answerSwitched(
+    job: PendingJob,
+    switched: Promise<RestoreResult | undefined>,
+    goOn: () => void,
+  ): Promise<void> {
+    const result = await switched
+    job.switched = undefined
+    if (result === undefined) return goOn()
+    await this.#clearUp(job.job)
+    job.resolve(result)
   }
 
   /** Resolves once every job was answered. */
@@ -139,9 +179,10 @@ export class ArchiverJobs {
     while (this.#pending.size > 0) await this.#idle.promise
   }
 
-  /** Without a process, nothing of the job runs. Otherwise its answer comes once it has cleaned up. */
+  /** Without a process, nothing of the job runs, unless it is a switch. Otherwise its answer comes once it has cleaned up. */
   #abort(id: number, signal: AbortSignal | undefined): void {
-    if (!this.#parts.send({ type: 'abort', id })) this.#pending.get(id)?.reject(signal?.reason)
+    const job = this.#pending.get(id)
+    if (!this.#parts.send({ type: 'abort', id }) && job?.switched === undefined) job?.reject(signal?.reason)
   }
 
   #giveUpLogged(job: PendingJob, err: CellError): void {

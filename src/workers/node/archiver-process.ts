@@ -73,7 +73,8 @@ const CANCEL_MS = 3_000
 
 /**
  * The node's side of its archiver: keeps one process running, and the jobs until they are answered. If the process ends,
- * another one gets all jobs that are open: a backup or a restore leaves nothing that a second try does not replace.
+ * another one gets all jobs that are open: a backup or a restore leaves nothing that a second try does not replace. A restore
+ * that has switched is not open any more.
  */
 export class ArchiverProcess implements ArchiverClient {
   readonly #parts: ArchiverProcessParts
@@ -252,7 +253,9 @@ export class ArchiverProcess implements ArchiverClient {
   async #answer(id: number, { method, args }: CellCall, child: ArchiverLink): Promise<void> {
     try {
       const call = this.#parts.cells[method] as (...args: unknown[]) => Promise<unknown>
-      const value = await call.apply(this.#parts.cells, args)
+      const answer = call.apply(this.#parts.cells, args)
+      if (method === 'install') this.#jobs.switching(args[0], args[1].result, answer)
+      const value = await answer
       child.send({ type: 'answer', id, value, error: undefined })
     } catch (error) {
       // Only codes of ours arrive. A full disk, for example, has one; what has none keeps its words.

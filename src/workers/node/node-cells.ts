@@ -119,9 +119,12 @@ export class NodeCells implements CellPort {
     await this.#run({ task: 'note-mark', cellId, name })
   }
 
-  async install(cellId: string, { manifest, existed, ...names }: RestoredCell): Promise<void> {
+  async install(
+    cellId: string,
+    { manifest, isNewest, isUnmarked, last, line, existed }: RestoredCell,
+  ): Promise<void> {
     this.#assertExists(cellId, existed)
-    const options = { ...names, isRepeat: false }
+    const options = { isNewest, isUnmarked, last, line, isRepeat: false }
     await this.#run({ task: 'install', cellId, options }, () => {
       options.isRepeat = true
     })

@@ -1,7 +1,7 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
+import type { BackupProgress } from '../../../src/backup/changes/backup-progress.ts'
 import type { CollectedLook } from '../../../src/backup/changes/cell-log.ts'
-import type { BackupProgress } from '../../../src/backup/changes/progress-table.ts'
 import { UnshippedSearch } from '../../../src/backup/changes/unshipped-search.ts'
 import { silentLog } from '../../../src/base/log.ts'
 import type { CellPaths } from '../../../src/base/store-paths.ts'

@@ -185,6 +185,21 @@ describe('A verification', () => {
     expect(store.verifications?.damagedCount()).toBe(0)
   })
 
+  test('has the owner see what cannot be restored, also where the list has no version any more', async () => {
+    const store = await place.create()
+    const { cell, versions } = await createChain(store)
+    damage(versions[1], flipped)
+    await rejectedBy(store.backups.verify(cell.id))
+    const judged = await store.retention?.prune(cell.id, { dryRun: true })
+    expect(judged?.versions.map(({ version, restorable }) => [version, restorable])).toEqual([
+      [versions[2], false],
+      [versions[1], false],
+      [versions[0], true],
+    ])
+    const { backups } = await store.backups.list(cell.id)
+    expect(backups.map(({ version }) => version)).toEqual([versions[0]])
+  })
+
   test('of an old damaged version does not count against a cell whose newest version is proven', async () => {
     const store = await place.create()
     const { cell, versions } = await createChain(store)

@@ -39,14 +39,14 @@ describe('A purge', () => {
     const store = await place.create()
     const cell = createLedger(store)
     const { version } = await store.backups.snapshot(cell.id)
-    const { progress, index } = store.core.destination as BackupDestination
+    const { findings, index } = store.core.destination as BackupDestination
     index.proven(version, new Map([[version, 1]]), false)
-    progress.addForeign(cell.id, { after: version, through: version })
+    findings.addForeign(cell.id, { after: version, through: version })
     store.deleteCell(cell.id)
     // The versions stay, and so does what is known of them.
-    expect([progress.damagedSize(version), progress.foreign(cell.id).length]).toEqual([1, 1])
+    expect([findings.damagedSize(version), findings.foreign(cell.id).length]).toEqual([1, 1])
     await store.purgeCell(cell.id)
-    expect([progress.damagedSize(version), progress.foreign(cell.id).length]).toEqual([undefined, 0])
+    expect([findings.damagedSize(version), findings.foreign(cell.id).length]).toEqual([undefined, 0])
   })
 
   test('that ends early can be done again, and what is listed meanwhile restores', async () => {

@@ -372,6 +372,7 @@ export function ownerClientContract(name: string, make: () => Promise<ClientUnde
             size_bytes,
             created_at: TIME,
             origin: 'owner',
+            restorable: true,
             action: 'keep',
             reason: i === 0 ? 'current' : 'plan',
             step: i === 0 ? null : 'all:1d',

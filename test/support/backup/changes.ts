@@ -1,5 +1,6 @@
+import type { BackupProgress } from '../../../src/backup/changes/backup-progress.ts'
 import { ChangedCells } from '../../../src/backup/changes/changed-cells.ts'
-import { type BackupProgress, BackupProgressTable } from '../../../src/backup/changes/progress-table.ts'
+import { BackupProgressTable } from '../../../src/backup/changes/progress-table.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 
 /** What the schedule would see of a store's cells. */

@@ -1,4 +1,3 @@
-import { setImmediate } from 'node:timers/promises'
 import { EpochGuard } from '../../../src/backup/fence/epoch-guard.ts'
 import { EpochHolder, type HolderWait } from '../../../src/backup/fence/epoch-holder.ts'
 import { FencedObjectStore } from '../../../src/backup/fence/fenced-object-store.ts'
@@ -60,18 +59,8 @@ export class FenceNode {
   }
 
   /** Lets short timers pass until the work settles. */
-  async settled<T>(work: Promise<T>): Promise<T> {
-    let isSettled = false
-    const mark = () => {
-      isSettled = true
-    }
-    work.then(mark, mark)
-    while (!isSettled) {
-      await setImmediate()
-      const { nextTimerMs } = this.clock
-      if (nextTimerMs !== undefined && nextTimerMs <= 1_000) this.clock.advance(nextTimerMs)
-    }
-    return work
+  settled<T>(work: Promise<T>): Promise<T> {
+    return this.clock.advanceUntil(work, 1_000)
   }
 }
 

@@ -1,6 +1,5 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { setImmediate } from 'node:timers/promises'
 import Database from 'better-sqlite3'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
 import type { StorePaths } from '../../../src/base/store-paths.ts'
@@ -57,23 +56,12 @@ export class ScratchPlace {
   }
 
   /**
-   * Lets time pass from timer to timer until `work` settles; real files are read and written in between. Timers of more than
-   * an hour stay: they end what never would.
+   * {@link FakeClock.advanceUntil}. Timers of more than an hour stay: they end what never would.
    *
    * @param timerMsMax longer ones stay. With a periodic timer below it, days pass while files are read
    */
-  async advanceUntil<T>(work: Promise<T>, timerMsMax = HOUR_MS): Promise<T> {
-    let settled = false
-    const mark = () => {
-      settled = true
-    }
-    work.then(mark, mark)
-    while (!settled) {
-      await setImmediate()
-      const { nextTimerMs } = this.clock
-      if (!settled && nextTimerMs !== undefined && nextTimerMs <= timerMsMax) this.clock.advance(nextTimerMs)
-    }
-    return work
+  advanceUntil<T>(work: Promise<T>, timerMsMax = HOUR_MS): Promise<T> {
+    return this.clock.advanceUntil(work, timerMsMax)
   }
 
   #options(options: StoreOptions): StoreOptions {

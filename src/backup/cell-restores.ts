@@ -1,0 +1,122 @@
+import type { AccountPace } from '../base/account-pace.ts'
+import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
+import { CellError, isCellError } from '../errors.ts'
+import { toBackupError } from './archive/backup-errors.ts'
+import type { ArchiverClient, JobOptions, RestoreRequest } from './archiver/archiver.ts'
+import type { BackupDestination } from './archiver/backup-destination.ts'
+import type { Need } from './archiver/job.ts'
+import type { BackupReports } from './backup-reports.ts'
+import { reportSetBack } from './restore/report-set-back.ts'
+import type { RestorePermits } from './restore/restore-permits.ts'
+import type { BackupOptions, RestoreOptions, RestoreResult } from './versions/backup-types.ts'
+
+export interface CellRestoresParts {
+  destination: BackupDestination
+  archiver: ArchiverClient
+  permits: RestorePermits
+  reports: BackupReports
+  /** Of what accounts ask for and what ships. */
+  flushes: AccountPace
+  /** A cell's record in the catalog, also of a deleted cell; undefined for an unknown id. */
+  record(cellId: string): CellRecord | undefined
+  /** Whether the cell's database file is on this machine. */
+  isLocal(cellId: string): boolean
+  /** @throws `store_closed` */
+  assertRunning(): void
+}
+
+/** Has the archiver restore cells: those that somebody asks for, and those whose local data is lost. */
+export class CellRestores {
+  readonly #parts: CellRestoresParts
+
+  constructor(parts: CellRestoresParts) {
+    this.#parts = parts
+  }
+
+  /** @throws as `BackupManager.restore` */
+  async request(cellId: string, options: RestoreOptions): Promise<RestoreResult> {
+    const { version, timestamp, accountId } = options
+    const request = { version, timestamp, accountId, need: 'requested', onlyIfLost: false } as const
+    const { restores } = this.#parts.destination
+    const result = await restores.request(cellId, () => this.#restore(cellId, request, options))
+    return result as RestoreResult
+  }
+
+  /** @throws as `BackupManager.recoverIfLost` */
+  async recoverIfLost(cellId: string, need: Need, signal?: AbortSignal): Promise<void> {
+    const { archiver, destination, isLocal, assertRunning } = this.#parts
+    if (isLocal(cellId)) return
+    assertRunning()
+    this.#assertExists(cellId)
+    const recover = () => this.#recover(cellId, need, signal)
+    const raise = () => archiver.raise(cellId, need)
+    await destination.restores.recover(cellId, need === 'waiting', recover, raise)
+  }
+
+  async #recover(cellId: string, need: Need, signal: AbortSignal | undefined): Promise<void> {
+    const { destination } = this.#parts
+    const before = destination.progress.find(cellId)
+    const request = { version: undefined, accountId: undefined, need, onlyIfLost: true }
+    const result = await this.#restore(cellId, request, { signal }).catch((error) => {
+      if (!isCellError(error, 'backup_not_found')) throw error
+      throw new CellError('no_backup', "The cell's local data is lost, and the cell has no backup.")
+    })
+    if (result === undefined) return
+    const { log, index } = destination
+    // The cell is back whatever the object store answers now.
+    await reportSetBack(log, index, before, result.version).catch((err) =>
+      log.warn({ cellId, err }, 'could not look whether the newest backup of a restored cell is missing'),
+    )
+  }
+
+  async #restore(
+    cellId: string,
+    request: Omit<RestoreRequest, 'cellId' | 'account'>,
+    { signal, onProgress, permit, requestId }: BackupOptions,
+  ): Promise<RestoreResult | undefined> {
+    const { version, onlyIfLost: recovers } = request
+    const job = () => this.#runRestore(cellId, request, { signal, onProgress, permit })
+    const run = () => this.#parts.permits.during(cellId, permit, job)
+    return await this.#parts.reports.restore({ cellId, version, recovers, requestId, signal }, run)
+  }
+
+  async #runRestore(
+    cellId: string,
+    request: Omit<RestoreRequest, 'cellId' | 'account'>,
+    options: JobOptions,
+  ): Promise<RestoreResult | undefined> {
+    const { archiver, record } = this.#parts
+    const account = request.accountId ?? record(cellId)?.accountId ?? ''
+    const existed = this.#exists(cellId)
+    // Asked when its turn comes. Whoever deletes the cell before that does not want it back.
+    const check = () => {
+      if (existed) this.#assertExists(cellId)
+      options.permit?.check()
+    }
+    try {
+      await this.#turnToShip(cellId, request.accountId, options.signal)
+      const permitted = { ...options, permit: { check } }
+      return await archiver.restore({ ...request, cellId, account }, permitted)
+    } catch (error) {
+      // The cell's folder was removed with it, which can cause any error here.
+      throw existed && !this.#exists(cellId) ? cellNotFound() : error
+    }
+  }
+
+  /** It ships what is pending. It waits here, where it holds up no others, and its cell is used meanwhile. */
+  async #turnToShip(cellId: string, accountId: string | undefined, signal: AbortSignal | undefined) {
+    const { archiver, flushes, isLocal } = this.#parts
+    if (accountId === undefined || archiver.shipping === undefined || !isLocal(cellId)) return
+    await flushes.turn(accountId, signal).catch((error) => {
+      throw toBackupError(error, signal)
+    })
+  }
+
+  #assertExists(cellId: string): void {
+    if (!this.#exists(cellId)) throw cellNotFound()
+  }
+
+  #exists(cellId: string): boolean {
+    return this.#parts.record(cellId)?.deletedAt === null
+  }
+}
