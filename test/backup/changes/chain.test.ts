@@ -98,7 +98,7 @@ describe('An incremental costs what changed, not what there is', () => {
 })
 
 describe('A chain ends, and the next incremental is a base of its own (baseVersion null),', () => {
-  test('after 64 versions', async () => {
+  test('after 64 versions', { timeout: 120_000 }, async () => {
     const store = await place.create()
     const cell = createLedger(store)
     const bases: number[] = []
