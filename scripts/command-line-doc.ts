@@ -97,7 +97,8 @@ const REMOTE_FLAGS = ['--url', '--key-file', '--allow-http']
 
 /** The page, from the same commands that `--help` shows. */
 export function commandLineDocument(): string {
-  const commands = leavesOf(buildProgram())
+  const program = buildProgram()
+  const commands = program.createHelp().visibleCommands(program)
   const all = commands.flatMap((command) => command.options).filter(({ hidden }) => !hidden)
   const rowsOf = (flags: readonly string[]) =>
     flags.map((flag) => rowOf(all.filter(({ long }) => long === flag).at(-1) as Option))
@@ -110,10 +111,6 @@ export function commandLineDocument(): string {
     ...['## All commands', ''],
     ...commands.map((command) => sectionOf(command, ofStores, ofRemotes)),
   ].join('\n')
-}
-
-function leavesOf(command: Command): Command[] {
-  return command.commands.flatMap((child) => (child.commands.length === 0 ? [child] : leavesOf(child)))
 }
 
 function sectionOf(command: Command, ofStores: readonly string[], ofRemotes: readonly string[]): string {

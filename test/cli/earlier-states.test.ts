@@ -90,8 +90,9 @@ describe.each(['a running node', 'a stopped node', 'a remote node'])('on %s', (w
 
   test('a command line that can not be meant is refused', async () => {
     const place = await open()
-    await place.text('cells', 'create', '--name', 'acme')
+    const acme = await place.text('cells', 'create', '--name', 'acme')
     const at = ['--at', '-10m']
+    const version = ['--version', `snapshots/${acme}/backup-20200101T000000.000Z`]
     const refused = async (...args: string[]) => (await place.run(...args)).code
     expect(await refused('restore', 'acme', '--version', 'x', ...at)).toBe(2)
     expect(await refused('cells', 'create', ...at)).toBe(2)
@@ -99,7 +100,7 @@ describe.each(['a running node', 'a stopped node', 'a remote node'])('on %s', (w
     expect(await place.failure('cells', 'create', '--from', 'nobody')).toMatchObject({
       code: 'cell_not_found',
     })
-    expect(await place.failure('cells', 'create', '--from', 'acme')).toMatchObject({
+    expect(await place.failure('cells', 'create', '--from', 'acme', ...version)).toMatchObject({
       code: 'backup_not_found',
     })
     expect(await place.failure('restore', 'acme', ...at)).toMatchObject({ code: 'backup_not_found' })

@@ -9,7 +9,7 @@ test('a cell that is deleted while it is described is not described', async () =
   const { store, service } = await openWorkerStore()
   const { id } = store.createCell()
   const described = rejectedBy(service.describe(id))
-  await service.deleteCell(id)
+  store.lifecycle.markDeleted(id)
   expect((await described).code).toBe('cell_not_found')
 })
 

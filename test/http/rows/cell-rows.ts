@@ -198,10 +198,10 @@ export const CELL_ROWS: Row[] = [
     }),
   ),
   {
-    title: 'a cell with the state of one without a backup',
+    title: 'a cell with the state of one that nobody has changed or backed up',
     ask: from({ cell_id: '{cell}' }),
-    status: 404,
-    problem: { code: 'backup_not_found' },
+    status: 201,
+    body: created,
   },
   {
     title: 'a cell with a version of another cell',
