@@ -219,7 +219,8 @@ async function fetchAndWrite(ids: readonly string[]): Promise<number> {
   const one = async () => {
     for (let id = left.pop(); id !== undefined; id = left.pop()) {
       const prefix = path.join(objects, 'snapshots', id)
-      const version = fs.readdirSync(prefix).find((name) => name.startsWith('backup-')) as string
+      // The newest one; a first one was stored while the cell was filled.
+      const version = fs.readdirSync(prefix).sort().at(-1) as string
       const plain = await decompress(await fs.promises.readFile(path.join(prefix, version)))
       const file = await fs.promises.open(path.join(folder, id), 'w')
       await file.write(plain)
