@@ -237,7 +237,9 @@ export class TimeModel {
     this.#at.stepClock(sign * this.#random.pick([3, 500, MINUTE_MS, this.#random.below(HOUR_MS)]))
   }
 
+  /** It takes a while: no commit that it hides is of the millisecond in which the one before it was shipped. */
   async #foreign({ cellId }: TimeLine): Promise<void> {
+    this.#at.pass(1)
     const program = await ForeignProgram.open(this.#at.place.paths.cell(cellId).database)
     await program.exec('PRAGMA wal_checkpoint(TRUNCATE)')
     await program.close()
