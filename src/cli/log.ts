@@ -1,7 +1,7 @@
 import pino, { type Logger } from 'pino'
 import { API_KEY_PREFIX } from '../auth/api-key.ts'
 import { CellError } from '../errors.ts'
-import { visibleLines } from './output.ts'
+import { visible, visibleLines } from './output.ts'
 
 export const LOG_LEVELS = ['silent', 'error', 'warn', 'info', 'debug'] as const
 export type LogLevel = (typeof LOG_LEVELS)[number]
@@ -54,7 +54,7 @@ interface LogLine {
 function lineForPeople(json: string): string {
   const { level, time, msg, pid: _, err, ...fields } = JSON.parse(json) as LogLine
   const label = pino.levels.labels[level] ?? String(level)
-  const rest = Object.entries(fields).map(([name, value]) => `${name}=${JSON.stringify(value)}`)
+  const rest = Object.entries(fields).map(([name, value]) => visible(`${name}=${JSON.stringify(value)}`))
   const why = err === undefined ? [] : [`(${visibleLines(String(err.stack ?? err.message))})`]
   return `${[time.slice(11, 19), label.padEnd(5), msg ?? '', ...rest, ...why].join(' ')}\n`
 }

@@ -27,9 +27,19 @@ export interface CellCreationsParts {
   files: CellFiles
   cellsFolder: CellsFolder
   unfinished: UnfinishedCells
+  /** Cells that no backup has. */
+  unstored: UnstoredCells
   clock: Clock
   /** @throws `invalid_request` if no cell can have this durability here */
   checkDurability(durability: Durability): void
+}
+
+/** Notes which new cells no backup has: such a cell gets a first version also if nobody changes it. */
+export interface UnstoredCells {
+  /** Call it before the catalog has the cell: a process that ends in between leaves no cell without a note. */
+  add(id: string): void
+  /** There is no such cell after all. */
+  remove(id: string): void
 }
 
 type Replayed = { id: string; replayed: true }
@@ -158,11 +168,12 @@ export class CellCreations {
       // Others can have been made while the file was written.
       const first = this.madeBefore(options)
       if (first !== undefined) {
-        this.#parts.files.remove(record.id)
+        this.#undo(record.id)
         return first
       }
       if (accountId !== undefined) this.checkRoom(accountId)
       this.#parts.registry.checkName(record.accountId, record.name)
+      this.#parts.unstored.add(record.id)
       let committed = () => {}
       this.#parts.registry.insert(record, () => {
         if (accountId !== undefined && idempotency !== undefined)
@@ -172,9 +183,14 @@ export class CellCreations {
       return { id: record.id }
     } catch (error) {
       // If the disk failed, the next start may still find the commit in the catalog's WAL, and then needs the file.
-      if (!isCellError(error, 'cell_quarantined')) this.#parts.files.remove(record.id)
+      if (!isCellError(error, 'cell_quarantined')) this.#undo(record.id)
       throw error
     }
+  }
+
+  #undo(id: string): void {
+    this.#parts.files.remove(id)
+    this.#parts.unstored.remove(id)
   }
 }
 

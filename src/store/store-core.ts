@@ -38,7 +38,7 @@ import { BuildNotes } from './build-notes.ts'
 import { CATALOG_SCHEMA } from './catalog-schema.ts'
 import { CellBranches } from './cell-branches.ts'
 import { CellCensus } from './cell-census.ts'
-import { CellCreations, type CreatedCell } from './cell-creations.ts'
+import { CellCreations, type CreatedCell, type UnstoredCells } from './cell-creations.ts'
 import type { CellDirectory, CellPage, CreateCellOptions, ListedCell, PurgedCell } from './cell-directory.ts'
 import { CellFiles } from './cell-files.ts'
 import { CellImports } from './cell-imports.ts'
@@ -151,9 +151,10 @@ export class StoreCore implements CellDirectory {
       this.hints = new ExpiryHints(this.state)
       const { accounts, turns, cellsFolder } = this
       const idempotency = new Idempotency(this.#catalog, settings.quotas, clock)
+      const unstored = this.#unstoredCells()
       const parts = { accounts, registry, idempotency, quotas, turns, files, cellsFolder, unfinished, clock }
       const checkDurability = (durability: Durability) => this.#checkDurability(durability)
-      const creations = new CellCreations({ catalog: this.#catalog, checkDurability, ...parts })
+      const creations = new CellCreations({ catalog: this.#catalog, checkDurability, unstored, ...parts })
       this.#creations = creations
       if (objectStore !== undefined) {
         const destination = this.#newDestination(objectStore)
@@ -289,17 +290,23 @@ export class StoreCore implements CellDirectory {
     return purgeDeleted(this, id, options)
   }
 
-  /** Where commits are shipped, an empty cell survives a loss too. For that it needs a version, as one that has changed. */
-  #made(created: CreatedCell): CreatedCell {
-    const { destination, settings } = this
-    if (
-      created.replayed === undefined &&
-      destination !== undefined &&
-      settings.backups.maxLagMs !== undefined
-    ) {
-      destination.progress.markChanged(created.id, this.clock.now())
-      destination.trackers.changed.emit(created.id)
+  /**
+   * Where commits are shipped, an empty cell survives a loss too. For that it needs a version, as one that has changed. A process
+   * that makes no versions on its own, such as a command, leaves that to the next one, which may ship.
+   */
+  #unstoredCells(): UnstoredCells {
+    const { maxLagMs, snapshotEveryMs, incrementalEveryMs } = this.settings.backups
+    const isLeft = snapshotEveryMs === undefined && incrementalEveryMs === undefined
+    return {
+      add: (id) => {
+        if (maxLagMs !== undefined || isLeft) this.destination?.progress.markChanged(id, this.clock.now())
+      },
+      remove: (id) => this.destination?.progress.remove(id),
     }
+  }
+
+  #made(created: CreatedCell): CreatedCell {
+    if (created.replayed === undefined) this.destination?.trackers.changed.emit(created.id)
     return created
   }
 

@@ -56,6 +56,12 @@ describe('the log', () => {
     expect(lines[0]).toMatch(/ a line \(.*no\\x1b\[2J\)\n$/)
   })
 
+  test('writes them out in a field, too, and once', () => {
+    const { lines, log } = logTo(true)
+    log.warn({ key: 'a\u009b2J\u001b\u007f' }, 'a line')
+    expect(lines[0]).toMatch(/ a line key="a\\x9b2J\\u001b\\x7f"\n$/)
+  })
+
   test('leaves out what its level leaves out', () => {
     const { lines, log } = logTo(false, 'error')
     log.warn({}, 'no')

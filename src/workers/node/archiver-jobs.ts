@@ -33,6 +33,8 @@ interface PendingJob {
   crashes: number
   /** Of a restore whose switch was asked for: its answer, or undefined if the switch fails. */
   switched?: Promise<RestoreResult | undefined> | undefined
+  /** What becomes of it if that fails: its process has ended meanwhile. */
+  goOn?: (() => void) | undefined
 }
 
 export interface ArchiverJobsParts {
@@ -156,20 +158,27 @@ export class ArchiverJobs {
     else this.#parts.send({ type: 'job', id, job: job.job })
   }
 
-  /** For a job whose process has ended: answers it if its switch is done, and otherwise goes on. */
+  /** For a job whose process has ended: answers it if its switch is done, and otherwise goes on, once. */
   #unlessSwitched(job: PendingJob, goOn: () => void): void {
-    if (job.switched === undefined) goOn()
-    else void this.#answerSwitched(job, job.switched, goOn)
+    if (job.switched === undefined) {
+      goOn()
+      return
+    }
+    const isWaiting = job.goOn !== undefined
+    // The next process may have ended too, or the store is being closed.
+    job.goOn = goOn
+    if (!isWaiting) void this.#answerSwitched(job, job.switched)
   }
 
-  async #answerSwitched(
-    job: PendingJob,
-    switched: Promise<RestoreResult | undefined>,
-    goOn: () => void,
-  ): Promise<void> {
+  async #answerSwitched(job: PendingJob, switched: Promise<RestoreResult | undefined>): Promise<void> {
     const result = await switched
+    const { goOn } = job
     job.switched = undefined
-    if (result === undefined) return goOn()
+    job.goOn = undefined
+    if (result === undefined) {
+      goOn?.()
+      return
+    }
     await this.#clearUp(job.job)
     job.resolve(result)
   }

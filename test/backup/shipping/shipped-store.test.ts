@@ -1,6 +1,8 @@
-import { beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test, vi } from 'vitest'
 import type { BackupDestination } from '../../../src/backup/archiver/backup-destination.ts'
+import { BackupProgressTable } from '../../../src/backup/changes/progress-table.ts'
 import { systemClock } from '../../../src/base/clock.ts'
+import { CellError } from '../../../src/errors.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import { addRow, createLedger, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { storedLogs } from '../../support/backup/stored-logs.ts'
@@ -56,6 +58,31 @@ describe('A store with an object store', () => {
     await place.advanceUntil(cell.ensureLocal())
     expect(cell.kv.list().entries).toEqual([])
     await place.advanceUntil(again.close())
+  })
+
+  test('stores a new cell that nobody has changed also if it was made where nothing is shipped, as by a command', async () => {
+    const first = await place.create(shipped)
+    await turnsUntil(() => first.core.state.complete, 'the first start has looked at all cells')
+    await place.advanceUntil(first.close())
+    const command = await place.open()
+    const { id } = command.createCell()
+    await place.advanceUntil(command.close())
+    const store = await place.open(shipped)
+    place.clock.advance(4_000)
+    await turnsUntil(() => store.backedUpTo(id) !== null, 'its first version is stored')
+    await place.advanceUntil(store.close())
+  })
+
+  test('makes no cell that it cannot note as one without a backup: it would never get one', async () => {
+    const store = await place.create(shipped)
+    vi.spyOn(BackupProgressTable.prototype, 'markChanged').mockImplementation(() => {
+      throw new CellError('disk_full', 'The disk is full.')
+    })
+    expect(() => store.createCell({ name: 'a' })).toThrow('The disk is full.')
+    vi.restoreAllMocks()
+    expect(store.cells().cells).toEqual([])
+    expect(store.retention?.summary().changed).toBe(0)
+    await place.advanceUntil(store.close())
   })
 
   test('ships nothing if that is off', async () => {

@@ -82,7 +82,7 @@ describe('a restore whose archiver ends after it has asked for the switch', () =
     const next = async () => {
       node.played.end()
       await turnOfTheLoop()
-      node.clock.advance(100)
+      node.clock.advance(1_000)
       node.played.say({ type: 'ready' })
       await turnOfTheLoop()
     }
@@ -116,6 +116,15 @@ describe('a restore whose archiver ends after it has asked for the switch', () =
     expect(jobs()).toBe(2)
     node.played.say({ type: 'reply', id: 1, value: result, error: undefined })
     expect(await answer).toEqual(result)
+  })
+
+  test('begins again once if the switch fails after the next archiver has ended, too', async () => {
+    const { jobs, next, reject } = await switching()
+    await next()
+    await next()
+    reject(new Error('The switch has failed.'))
+    await turnOfTheLoop()
+    expect(jobs()).toBe(2)
   })
 
   test('is done also for a store that is closed meanwhile', async () => {
