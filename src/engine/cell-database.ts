@@ -394,6 +394,7 @@ export class CellDatabase {
 
   /** After a commit. Never throws, since that can't be undone. */
   #changed(weight: number): void {
+    this.syncs.committed()
     if (this.settings.counts !== undefined) this.settings.counts.commits++
     if (!this.dirty) {
       this.dirty = true

@@ -33,6 +33,7 @@ export class CommitSync implements LoggedCell {
   #isFull = true
   /** How many have their fsyncs left out at this moment, one inside the other. */
   #leavingOut = 0
+  #commits = 0
   /** Called when an fsync begins. What it returns is called once that has succeeded, before anything is acknowledged. */
   onSync: (() => () => void) | undefined
 
@@ -71,6 +72,11 @@ export class CommitSync implements LoggedCell {
     if (this.#leavingOut === 0 && !this.#syncsInCommit) this.#setFull(true)
   }
 
+  /** After each commit. */
+  committed(): void {
+    this.#commits++
+  }
+
   /** Runs commits without their fsyncs, for changes that need not survive a power loss. */
   skip<T>(run: () => T): T {
     const end = this.#syncsInCommit ? nothing : this.#leaveOut()
@@ -102,12 +108,19 @@ export class CommitSync implements LoggedCell {
   deferFromHere(): () => void {
     this.#state.assertUsable()
     if (this.#syncsInCommit) return nothing
+    let expectNothing: () => void
     try {
-      this.#wal.expect()
+      expectNothing = this.#wal.expect()
     } catch {
       return nothing
     }
-    return this.#leaveOut()
+    const before = this.#commits
+    const syncAgain = this.#leaveOut()
+    return () => {
+      syncAgain()
+      // Nobody would ask for an fsync then, and those who watch would wait for it with their next commit.
+      if (this.#commits === before) expectNothing()
+    }
   }
 
   #leaveOut(): () => void {

@@ -5,6 +5,8 @@ export interface GroupTarget {
   readonly inTransaction: boolean
   /** Whether several pieces of work may share a transaction unnoticed. */
   canShare(): boolean
+  /** Whether what has run in the open transaction could share it; asked before its COMMIT. */
+  couldShare(): boolean
   begin(): void
   commit(): void
   /** Leaves no transaction open, whatever state it was in. */
@@ -179,7 +181,7 @@ class Group {
       if (group.length === 1 || target.canShare()) {
         const { outcomes, culprit } = this.#runUntilFull(group)
         // If nothing has succeeded, there is nothing to commit.
-        if (culprit === undefined && outcomes.some(({ ok }) => ok)) {
+        if (culprit === undefined && outcomes.some(({ ok }) => ok) && this.#couldShare(outcomes)) {
           this.#events?.beforeCommit(group.slice(0, outcomes.length), outcomes)
           return { commit: () => this.#commitPrepared(group, outcomes) }
         }
@@ -211,6 +213,7 @@ class Group {
     if (!this.#canShare()) return this.#oneByOne(group)
     const { outcomes, culprit } = this.#runUntilFull(group)
     if (culprit !== undefined) return this.#withoutCulprit(group, culprit)
+    if (!this.#couldShare(outcomes)) return this.#oneByOne(group)
     const done = group.slice(0, outcomes.length)
     this.#end(done, outcomes, () => this.#events?.beforeCommit(done, outcomes))
     return group.slice(outcomes.length)
@@ -247,8 +250,16 @@ class Group {
 
   /** Asked inside the transaction, where it costs no extra lock. */
   #canShare(): boolean {
+    return this.#asked(() => this.#target.canShare())
+  }
+
+  #couldShare({ length }: readonly Outcome[]): boolean {
+    return length === 1 || this.#asked(() => this.#target.couldShare())
+  }
+
+  #asked(ask: () => boolean): boolean {
     try {
-      return this.#target.canShare()
+      return ask()
     } catch (error) {
       this.#target.rollback()
       throw error

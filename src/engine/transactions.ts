@@ -41,6 +41,7 @@ export class Transactions {
   #statements: Map<ControlSql, Statement> | undefined
   #depth = 0
   #schemaVersion: Statement | undefined
+  #defersKeys: Statement | undefined
   /** The answer of {@link canShare}, and the schema that it holds for. */
   #shared: { version: unknown; allowed: boolean } | undefined
 
@@ -66,11 +67,18 @@ export class Transactions {
   canShare(): boolean {
     this.#schemaVersion ??= this.#connection.prepare('PRAGMA main.schema_version').pluck() as Statement
     const version = this.#schemaVersion.get()
-    if (this.#shared?.version !== version) {
-      const found = this.#connection.prepare(DEFERRED_KEYS).pluck().get()
-      this.#shared = { version, allowed: found === undefined }
-    }
+    if (this.#shared?.version !== version) this.#shared = { version, allowed: !this.#hasDeferredKeys() }
     return this.#shared?.allowed ?? false
+  }
+
+  /**
+   * The same after the work, which can have deferred the check itself: with a new table, or with PRAGMA defer_foreign_keys, which
+   * holds up to the end of the transaction. Nothing is noted: after a rollback another schema gets the same version.
+   */
+  couldShare(): boolean {
+    this.#defersKeys ??= this.#connection.prepare('PRAGMA defer_foreign_keys').pluck() as Statement
+    if (this.#defersKeys.get() !== 0) return false
+    return this.#schemaVersion?.get() === this.#shared?.version || !this.#hasDeferredKeys()
   }
 
   /**
@@ -172,6 +180,10 @@ export class Transactions {
     if (inTransaction === this.#depth > 0) return
     if (inTransaction) this.rollback()
     else this.#state.setTransactionLost(true)
+  }
+
+  #hasDeferredKeys(): boolean {
+    return this.#connection.prepare(DEFERRED_KEYS).pluck().get() !== undefined
   }
 
   #commit(): void {

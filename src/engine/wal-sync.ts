@@ -29,10 +29,17 @@ export class WalSync {
     return this.#pending || this.#running > 0
   }
 
-  /** Call before a write without an fsync. @throws the system's error; nothing may be written then */
-  expect(): void {
+  /**
+   * Call before a write without an fsync.
+   *
+   * @returns takes it back, if nothing was written after all
+   * @throws the system's error; nothing may be written then
+   */
+  expect(): () => void {
     this.#descriptor ??= fs.openSync(this.#path, 'r')
+    if (this.#pending) return nothing
     this.#pending = true
+    return () => this.abandon()
   }
 
   /** What is pending was stored elsewhere. The fsync follows later. */
@@ -109,6 +116,8 @@ export class WalSync {
     this.#descriptor = undefined
   }
 }
+
+function nothing(): void {}
 
 function fsync(descriptor: number): Promise<void> {
   return new Promise((resolve, reject) => {

@@ -50,6 +50,19 @@ const insert = (database: CellDatabase, a: number) =>
   database.syncs.defer(() => database.transaction(() => database.sql('INSERT INTO t VALUES (?)', [a])))
 
 describe.runIf(process.platform === 'linux')('a log that is fsynced after its commits (invariant 1)', () => {
+  test('waits for no fsync if nothing was committed after all, so that those who watch hear of the next commit at once', () => {
+    const database = openWithTable()
+    const told: unknown[] = []
+    database.record((changes) => told.push(changes))
+    const failing = { run: () => database.sql('INSERT INTO missing VALUES (1)'), settle: () => {} }
+    const events = { beforeCommit: () => {}, committed: () => {}, isFull: () => false }
+    expect(database.prepareGroup([failing], events)).toBeUndefined()
+    database.syncs.defer(() => database.commitGroup([failing], events))
+    expect([database.syncs.pending, database.busy]).toEqual([false, false])
+    database.sql('INSERT INTO t VALUES (1)')
+    expect(told).toEqual([{ keys: [], tables: ['t'] }])
+  })
+
   test('is so before anything counts as on disk, with every commit that came before', async () => {
     const fsyncs = heldFsyncs()
     const database = openWithTable()
