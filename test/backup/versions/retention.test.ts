@@ -259,8 +259,14 @@ describe('Retention', () => {
     const store = await place.create({ ...byHand('all:1d'), objectStore })
     const cell = createLedger(store)
     const [oldest, pinned, newer] = await snapshots(store, cell, 7, DAY_MS)
-    objectStore.atRemoval = () => retentionOf(store).pin(cell.id, pinned as string)
+    let pin: Promise<void> | undefined
+    objectStore.atRemoval = async () => {
+      pin = retentionOf(store).pin(cell.id, pinned as string)
+      // It is answered once this removal has ended.
+      await expect.poll(() => objects(cell.id).some((name) => name.startsWith('pin-'))).toBe(true)
+    }
     await pruneFully(store, cell)
+    await pin
     expect(objectStore.atRemoval).toBeUndefined()
     expect(stored(cell)).not.toContain(nameOf(newer as string))
     expect(stored(cell)).toContain(nameOf(pinned as string))
