@@ -34,10 +34,14 @@ export class BackupListing {
     const rest = after === undefined ? all : all.filter(({ version }) => compareVersions(after, version) < 0)
     const { page: shown, nextCursor } = cutPage(rest, limit, ({ version }) => version)
     const listing = listingOf(all)
-    const backups = await index.describe(cellId, shown, listing, { signal })
-    const heads = backups.map(({ version }) => index.manifest(version, cellId, listing, { signal }))
+    const described = await index.describe(cellId, shown, listing, { signal })
+    const heads = await Promise.all(
+      described.map(({ version }) => index.readable(version, cellId, listing, { signal })),
+    )
+    const backups = described.filter((_, i) => heads[i] !== undefined)
     const newer = after === undefined ? undefined : await index.restorable(after, cellId, listing, { signal })
-    const page = { cellId, versions: await Promise.all(heads), newer, marks }
+    const versions = heads.filter((head) => head !== undefined)
+    const page = { cellId, versions, newer, marks }
     const restorable = await restorableRanges(logIndex, page, { signal })
     return { backups, nextCursor, restorable }
   }

@@ -159,10 +159,14 @@ export class BackupSchedule {
   #dueNow(cellId: string): Due | undefined {
     const progress = this.#cells.find(cellId)
     if (progress !== undefined) return this.#dueOf(progress)
+    this.#forget(cellId)
+    return undefined
+  }
+
+  #forget(cellId: string): void {
     this.#jitter.delete(cellId)
     this.#notBefore.delete(cellId)
     this.#failures.delete(cellId)
-    return undefined
   }
 
   #planCell(cellId: string): void {
@@ -224,12 +228,10 @@ export class BackupSchedule {
     const run = this.#run as RunBackup
     // It completes what somebody has asked for: in the archiver it comes before what nobody waits for.
     const ended = run(cellId, kind, { signal }, isUrgent ? 'requested' : 'background').then(
-      () => {
-        this.#jitter.delete(cellId)
-        this.#notBefore.delete(cellId)
-        this.#failures.delete(cellId)
-      },
+      () => this.#forget(cellId),
       (err) => {
+        // It was deleted meanwhile, or another backup has all of it.
+        if (this.#cells.find(cellId) === undefined) return this.#forget(cellId)
         const retryMs = this.#retryMs(cellId)
         this.#notBefore.set(cellId, this.#clock.now() + retryMs)
         if (signal.aborted) return

@@ -32,7 +32,7 @@ export const purge = archiveActionWith(z.strictObject({ confirm: text }), async 
 })
 
 export const pin = archiveActionWith(z.strictObject({ version: text }), async (call, { version }) => {
-  await retentionOf(call).pin(call.cellId, version)
+  await whileAsked(call.request, (signal) => retentionOf(call).pin(call.cellId, version, { signal }))
   return ok({ version, pinned: true })
 })
 

@@ -3,6 +3,7 @@ import type { BackupDestination } from '../backup/archiver/backup-destination.ts
 import type { BackgroundRecovery } from '../backup/background-recovery.ts'
 import type { VerificationTable } from '../backup/verify/verification-table.ts'
 import type { Clock } from '../base/clock.ts'
+import { Emitter } from '../base/emitter.ts'
 import type { Log } from '../base/log.ts'
 import { type CellRegistry, cellNotFound } from '../catalog/cell-registry.ts'
 import type { ExpiryHints } from '../kv/expiry-hints.ts'
@@ -28,6 +29,8 @@ export interface CellLifecycleParts {
 
 /** Tells all parts of a store that a cell comes with its contents, is deleted, or is restored. */
 export class CellLifecycle {
+  /** Emitted with the id of each cell that is restored. */
+  readonly restores = new Emitter<[string]>()
   readonly #parts: CellLifecycleParts
 
   constructor(parts: CellLifecycleParts) {
@@ -92,5 +95,6 @@ export class CellLifecycle {
     destination?.retention.restored(id, Date.parse(manifest.created_at))
     changes.reset(id, 'restored')
     recovery?.returned(id)
+    this.restores.emit(id)
   }
 }

@@ -36,6 +36,7 @@ export class Replication {
   readonly #parts: ReplicationParts
   /** First versions that are being stored, by cell. */
   readonly #versions = new Map<string, Promise<unknown>>()
+  readonly #waits = new Set<{ cellId: string; isReplaced: boolean }>()
 
   constructor(parts: ReplicationParts) {
     this.#parts = parts
@@ -45,10 +46,24 @@ export class Replication {
    * Resolves once all that the cell has committed so far is in the object store, and this node still was the one that
    * writes there after that. All that wait at the same time share one object.
    *
-   * @throws `not_replicated` once the wait is over, `taken_over`; the signal's reason
+   * @throws `not_replicated` once the wait is over, or if a restore has replaced the cell; `taken_over`; the signal's reason
    */
   async confirm(cellId: string, caller?: AbortSignal): Promise<void> {
-    await this.#until((signal) => this.#ship(cellId, signal), caller)
+    const wait = { cellId, isReplaced: false }
+    this.#waits.add(wait)
+    try {
+      await this.#until(async (signal) => {
+        await this.#ship(cellId, signal)
+        if (wait.isReplaced) throw replaced()
+      }, caller)
+    } finally {
+      this.#waits.delete(wait)
+    }
+  }
+
+  /** A restore has replaced what the cell had committed: what is shipped from here on shows nothing of it. */
+  restored(cellId: string): void {
+    for (const wait of this.#waits) if (wait.cellId === cellId) wait.isReplaced = true
   }
 
   /**
@@ -140,7 +155,7 @@ export function replicationOf(
   backups: BackupManager,
 ): Replication {
   const { clock, settings } = core
-  return new Replication({
+  const replication = new Replication({
     flush: (cellId, signal) => archiver.flush(signal, { about: [cellId] }),
     ensureLocal: (id) => backups.ensureLocal(id),
     // Not in the background: the catalog is stored, too, before it is acknowledged.
@@ -152,6 +167,8 @@ export function replicationOf(
     clock,
     waitMs: settings.backups.remoteWaitMs,
   })
+  core.lifecycle.restores.listen((id) => replication.restored(id))
+  return replication
 }
 
 /** Another try would end in the same way. */
@@ -172,6 +189,13 @@ function deleted(cause?: unknown): CellError {
     'not_replicated',
     'The change was committed on this machine, and then the cell was deleted, before it was known that the change is in the object store. A restore of the cell may lack it.',
     { cause },
+  )
+}
+
+function replaced(): CellError {
+  return new CellError(
+    'not_replicated',
+    'The change was committed on this machine, and then a restore replaced it, before it was known that the change is in the object store. A restore to its time may lack it.',
   )
 }
 

@@ -19,6 +19,8 @@ class PlannedBackups implements Pick<ChangedCells, keyof ChangedCells> {
   readonly made: { cellId: string; kind: string; at: number }[] = []
   readonly needs: Need[] = []
   readonly running: { cellId: string; end: (error?: Error) => void }[] = []
+  /** The cells that the log has a warning of. */
+  readonly warnings: unknown[] = []
   /** Backups end at once. */
   quick = true
   /** How often rows were read. */
@@ -26,7 +28,11 @@ class PlannedBackups implements Pick<ChangedCells, keyof ChangedCells> {
   looks = 0
 
   schedule(settings: Partial<ScheduleSettings>, random = () => 0): BackupSchedule {
-    const log = { info() {}, warn() {}, error() {} }
+    const log = {
+      info() {},
+      warn: ({ cellId }: object & { cellId?: string }) => void this.warnings.push(cellId),
+      error() {},
+    }
     const schedule = new BackupSchedule({ concurrency: 2, ...settings }, this, this.clock, random, log)
     schedule.start((cellId, kind, { signal }, need) => this.make(cellId, kind, signal, need))
     this.scans = 0
@@ -306,6 +312,23 @@ describe('The schedule', () => {
     await pass(backups, HOUR_MS)
     expect(backups.made).toEqual([])
     expect(backups.clock.nextTimerMs).toBeUndefined()
+  })
+
+  // Whoever makes and deletes cells would fill the log.
+  test('says nothing of a cell that is deleted during its backup, and tries others again', async () => {
+    const backups = new PlannedBackups()
+    backups.quick = false
+    const schedule = backups.schedule({ historyWithinMs: MINUTE_MS })
+    for (const cellId of ['deleted', 'kept']) {
+      backups.change(cellId)
+      schedule.changed(cellId)
+    }
+    await pass(backups, MINUTE_MS)
+    backups.cells.delete('deleted')
+    for (const { end } of backups.running) end(new CellError('cell_not_found', 'gone'))
+    await pass(backups, 2 * MINUTE_MS)
+    expect(backups.warnings).toEqual(['kept'])
+    expect(backups.made.map(({ cellId }) => cellId)).toEqual(['deleted', 'kept', 'kept'])
   })
 
   test('takes a backup by hand into account', async () => {

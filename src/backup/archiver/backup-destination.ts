@@ -2,6 +2,7 @@ import type { Clock } from '../../base/clock.ts'
 import { Emitter } from '../../base/emitter.ts'
 import type { Log } from '../../base/log.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
+import { unlessAborted } from '../../base/unless-aborted.ts'
 import { DATABASE_MEMBER } from '../archive/manifest.ts'
 import { ObjectReader } from '../archive/object-reader.ts'
 import { ChangeTrackers } from '../changes/change-trackers.ts'
@@ -116,6 +117,11 @@ export class BackupDestination {
       table,
       progress,
       removing: (cellId, run) => this.restores.removing(cellId, run),
+      removalsEnded: async (cellId, options) => {
+        await unlessAborted(this.restores.removed(cellId), options.signal)
+        // The archiver removes versions in the turn of the backup that it follows.
+        await this.settled(cellId, options)
+      },
       findings,
       clock,
       log,

@@ -38,6 +38,11 @@ export class RestoresInProgress {
     }
   }
 
+  /** Resolves once no removal of a version of the cell that had begun is under way. Others may follow. */
+  async removed(cellId: string): Promise<void> {
+    for (const removals of this.#removals) if (removals.cellId === cellId) await removals.underWay
+  }
+
   /** Runs the purge of a deleted cell. @throws `restore_in_progress`; `busy` during another purge of it */
   async purge<T>(cellId: string, purge: () => Promise<T>): Promise<T> {
     if (this.#requested.has(cellId)) throw restoreInProgress()
@@ -85,6 +90,10 @@ class RemovalsOf implements Removals {
     const removal = remove()
     this.#underWay = removal.catch(() => {})
     return await removal
+  }
+
+  get underWay(): Promise<unknown> | undefined {
+    return this.#underWay
   }
 
   async end(): Promise<void> {

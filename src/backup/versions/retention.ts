@@ -38,6 +38,8 @@ export interface RetentionParts {
   progress: BackupProgressTable
   /** Ends removals for a restore. */
   removing: Removing
+  /** Resolves once every removal of a version of the cell that had begun has ended, here and in the archiver. */
+  removalsEnded(cellId: string, options: CallOptions): Promise<void>
   findings: VersionFindings
   clock: Clock
   log: Log
@@ -80,13 +82,18 @@ export class Retention {
     return await this.#pruner.prune(cellId, options)
   }
 
-  /** Keeps a version whatever its age. @throws `invalid_version`, `backup_not_found` */
+  /**
+   * Keeps a version whatever its age. Waits for a backup or restore of the cell that is under way.
+   *
+   * @throws `invalid_version`, `backup_not_found`; `busy` if that takes too long
+   */
   async pin(cellId: string, version: string, options: CallOptions = {}): Promise<void> {
     checkNames(options, CALL_NAMES)
-    const { objectStore, clock } = this.#parts
+    const { objectStore, clock, removalsEnded } = this.#parts
     pinOf(cellId, version)
     await this.#notes.pin(cellId, version, clock.now(), options)
-    // After the pin: what removes versions looks at the pins first.
+    // What removes a version looks for its pin first, but may have done so before there was one.
+    await removalsEnded(cellId, options)
     if ((await objectStore.head(version, options)) !== undefined) return
     await this.#notes.unpin(cellId, version, options)
     throw backupNotFound()

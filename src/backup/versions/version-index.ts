@@ -110,6 +110,16 @@ export class VersionIndex {
     return manifest
   }
 
+  /** As {@link manifest}. @returns undefined if the version is damaged, or was removed since the listing */
+  async readable(...wanted: Parameters<VersionIndex['manifest']>): Promise<ManifestHead | undefined> {
+    try {
+      return await this.manifest(...wanted)
+    } catch (error) {
+      if (isUnusable(error)) return undefined
+      throw error
+    }
+  }
+
   /**
    * The manifest of a version that can be restored, as far as the manifests and the listing show.
    *
@@ -233,13 +243,7 @@ export class VersionIndex {
   }
 
   async #isOwn(cellId: string, stored: StoredVersion, options: CallOptions): Promise<boolean> {
-    try {
-      await this.manifest(stored.version, cellId, listingOf([stored]), options)
-      return true
-    } catch (error) {
-      if (isUnusable(error)) return false
-      throw error
-    }
+    return (await this.readable(stored.version, cellId, listingOf([stored]), options)) !== undefined
   }
 
   async #describeOne(
@@ -249,15 +253,10 @@ export class VersionIndex {
     isDamaged: (version: string) => boolean,
     options: CallOptions,
   ): Promise<BackupInfo | undefined> {
-    try {
-      const head = await this.manifest(version, cellId, listing, options)
-      const isWhole = head.chain.every((link) => listing.has(link) && !isDamaged(link)) && !isDamaged(version)
-      return isWhole ? infoOf(head, sizeBytes) : undefined
-    } catch (error) {
-      // Pruned since the listing, or damaged: it cannot be restored, so it is not listed.
-      if (isUnusable(error)) return undefined
-      throw error
-    }
+    const head = await this.readable(version, cellId, listing, options)
+    if (head === undefined) return undefined
+    const isWhole = head.chain.every((link) => listing.has(link) && !isDamaged(link)) && !isDamaged(version)
+    return isWhole ? infoOf(head, sizeBytes) : undefined
   }
 }
 

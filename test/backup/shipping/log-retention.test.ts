@@ -58,7 +58,9 @@ async function prune(cellId: string): Promise<void> {
   const table = new RetentionTable(store.core.state)
   const { restores } = destination
   const removing: Removing = (id, run) => restores.removing(id, run)
-  await new Retention({ ...destination, table, historyMs: HISTORY_MS, removing }).prune(cellId)
+  const removalsEnded = async () => {}
+  const parts = { ...destination, table, historyMs: HISTORY_MS, removing, removalsEnded }
+  await new Retention(parts).prune(cellId)
 }
 
 const commits: { cell: Cell; time: number; rows: string[] }[] = []

@@ -3,7 +3,7 @@ import { bufferBody } from '../../../src/backup/object-store/object-store.ts'
 import { versionOf } from '../../../src/backup/versions/object-keys.ts'
 import { VersionIndex } from '../../../src/backup/versions/version-index.ts'
 import { archiveOf, manifestOf, memberOf } from '../../support/backup/archives.ts'
-import { RecordingStore } from '../../support/backup/object-store-decorators.ts'
+import { GatedStore, RecordingStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { rejectedBy } from '../../support/thrown.ts'
 
@@ -54,6 +54,25 @@ describe('A listing', () => {
     }
     // What rested on the one that was removed is gone with it; it was shown before.
     expect(seen).toEqual(made)
+  })
+
+  test('leaves out a version that a prune removes while others are looked at', async () => {
+    const first = await place.create()
+    const { id } = createLedger(first)
+    const { version: old } = await first.backups.snapshot(id)
+    const { version: newest } = await first.backups.snapshot(id)
+    await first.close()
+    const gated = new GatedStore(place.folder())
+    const store = await place.open({ objectStore: gated })
+    const index = store.core.destination?.index as VersionIndex
+    gated.gates = (call, key) => call === 'get' && key === newest
+    const listed = store.backups.list(id)
+    await gated.arrival()
+    await expect.poll(() => index.known(old)).toBeDefined()
+    await place.folder().delete(old)
+    index.forget(old)
+    gated.open()
+    expect((await listed).backups.map(({ version }) => version)).toEqual([newest])
   })
 
   test('has no next page when the last one is just full', async () => {

@@ -9,6 +9,7 @@ import type { CellStore } from '../../../src/store/cell-store.ts'
 import {
   type Call,
   FailingStore,
+  GatedStore,
   PassingStore,
   RecordingStore,
 } from '../../support/backup/object-store-decorators.ts'
@@ -245,23 +246,18 @@ describe('Retention', () => {
   )
 
   test('leaves a version that is pinned while newer ones are removed, and what is older, to the next look', async () => {
-    class RemovingStore extends PassingStore {
-      atRemoval: (() => Promise<unknown>) | undefined
-
-      protected override async before(call: Call, key: string): Promise<void> {
-        const { atRemoval } = this
-        if (call !== 'delete' || !key.includes('/backup-') || atRemoval === undefined) return
-        this.atRemoval = undefined
-        await atRemoval()
-      }
-    }
-    const objectStore = new RemovingStore(place.folder())
+    const objectStore = new GatedStore(place.folder())
     const store = await place.create({ ...byHand('all:1d'), objectStore })
     const cell = createLedger(store)
     const [oldest, pinned, newer] = await snapshots(store, cell, 7, DAY_MS)
-    objectStore.atRemoval = () => retentionOf(store).pin(cell.id, pinned as string)
-    await pruneFully(store, cell)
-    expect(objectStore.atRemoval).toBeUndefined()
+    objectStore.gates = (call, key) => call === 'delete' && key.includes('/backup-')
+    const pruned = pruneFully(store, cell)
+    await objectStore.arrival()
+    // It is answered once this removal has ended.
+    const pin = retentionOf(store).pin(cell.id, pinned as string)
+    await expect.poll(() => objects(cell.id).join()).toContain('pin-')
+    objectStore.open()
+    await Promise.all([pruned, pin])
     expect(stored(cell)).not.toContain(nameOf(newer as string))
     expect(stored(cell)).toContain(nameOf(pinned as string))
     expect(await actions(store, cell)).toMatchObject({
