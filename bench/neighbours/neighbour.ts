@@ -43,6 +43,7 @@ export class Neighbour {
   }
 
   async measure(ms: number): Promise<Measured> {
+    // As before the warm-up.
     this.#tenant.close()
     const times: number[] = []
     let requests = 0

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import type { Need } from '../../src/backup/archiver/job.ts'
-import type { BackupProgress } from '../../src/backup/changes/backup-progress.ts'
+import { type BackupProgress, untouched } from '../../src/backup/changes/backup-progress.ts'
 import type { ChangedCells } from '../../src/backup/changes/changed-cells.ts'
 import { BackupSchedule, type ScheduleSettings } from '../../src/backup/schedule.ts'
 import type { BackupResult } from '../../src/backup/versions/backup-types.ts'
@@ -43,16 +43,10 @@ class PlannedBackups implements Pick<ChangedCells, keyof ChangedCells> {
     const now = this.clock.now()
     const before = this.cells.get(cellId)
     this.cells.set(cellId, {
-      cellId,
-      chain: null,
-      base: null,
-      history: null,
-      line: 0,
-      lastVersion: null,
+      ...untouched(cellId),
       lastBackupAt: now,
       lastSnapshotAt: now,
       changedAt: now,
-      storedTo: null,
       ...before,
       dirty: true,
       dirtySinceSnapshot: true,

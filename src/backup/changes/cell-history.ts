@@ -127,7 +127,7 @@ export class CellHistory {
     if (goesOn && history.sequence === place.sequence) place.frames = Math.max(place.frames, history.frames)
     if (!goesOn) {
       this.end()
-      // They are in the version. Those of a log that another program moved would be taken for times of the next one.
+      // What was timed so far is in the version. Of a log that another program moved, it would be taken for times of the next one.
       this.#takeTime()
       progress.history = {
         id: randomUUID(),

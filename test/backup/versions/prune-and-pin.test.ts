@@ -2,12 +2,10 @@ import { setImmediate } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import type { Retention } from '../../../src/backup/versions/retention.ts'
 import type { CellError } from '../../../src/errors.ts'
+import { agedVersions } from '../../support/backup/aged-versions.ts'
 import { GatedStore } from '../../support/backup/object-store-decorators.ts'
-import { addRow, createLedger, ScratchPlace } from '../../support/backup/scratch-store.ts'
+import { ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { filesBelow } from '../../support/temp-directory.ts'
-
-const HOUR_MS = 3_600_000
-const VERSIONS = 5
 
 // Promise 9: pinned versions always stay.
 test.each(['the owner asked for', 'a backup began'])(
@@ -15,17 +13,8 @@ test.each(['the owner asked for', 'a backup began'])(
   async (how) => {
     const place = new ScratchPlace()
     const gated = new GatedStore(place.folder())
-    const store = await place.create({ objectStore: gated, backups: { keep: 'all:1h', historyMs: HOUR_MS } })
+    const { store, cell } = await agedVersions(place, gated)
     const retention = store.retention as Retention
-    const cell = createLedger(store)
-    const versions: string[] = []
-    for (let i = 0; i < VERSIONS; i++) {
-      addRow(cell, `${i}`)
-      versions.push((await store.backups.snapshot(cell.id)).version)
-      place.clock.advance(HOUR_MS)
-    }
-    await retention.prune(cell.id)
-    place.clock.advance(25 * HOUR_MS)
     // The newest one that goes, and the first: its pin was looked for.
     const { versions: judged } = await retention.prune(cell.id, { dryRun: true })
     const going = judged.filter(({ action }) => action === 'remove').map(({ version }) => version)
