@@ -265,7 +265,7 @@ describe('One prefix belongs to one store (invariant 14):', () => {
     const cell = createLedger(other)
     await other.close()
     const gated = new GatedStore(place.folder())
-    gated.gates = () => true
+    gated.hold()
     const opening = elsewhere.open({ objectStore: gated, moveObjectStore: true })
     const late = await elsewhere.advanceUntil(opening)
     gated.open()
