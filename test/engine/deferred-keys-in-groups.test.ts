@@ -50,7 +50,7 @@ test('Foreign keys that one piece of work defers are judged at once for its neig
   expect(await other).toBe(true)
 })
 
-test('Keys that one piece of work defers are not repaired by a neighbour that takes the deferral back', async () => {
+test('Keys that one piece of work defers are not repaired if a neighbour has the deferral taken back', async () => {
   const { cell } = await openTestCell()
   cell.exec('CREATE TABLE parent (id INTEGER PRIMARY KEY); CREATE TABLE child (p REFERENCES parent)')
   const child = cell.commit(() => {
