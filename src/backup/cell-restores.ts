@@ -35,10 +35,10 @@ export class CellRestores {
 
   /** @throws as `BackupManager.restore` */
   async request(cellId: string, options: RestoreOptions): Promise<RestoreResult> {
-    const { version, timestamp, accountId } = options
+    const { version, timestamp, accountId, signal } = options
     const request = { version, timestamp, accountId, need: 'requested', onlyIfLost: false } as const
     const { restores } = this.#parts.destination
-    const result = await restores.request(cellId, () => this.#restore(cellId, request, options))
+    const result = await restores.request(cellId, () => this.#restore(cellId, request, options), signal)
     return result as RestoreResult
   }
 

@@ -38,3 +38,10 @@ export const systemClock: Clock & { random: () => number } = {
 export function delay(clock: Clock, ms: number): Promise<void> {
   return new Promise((resolve) => clock.setTimer(resolve, ms, { keepsAlive: true }))
 }
+
+/** Waits for work, up to a time. */
+export async function within(clock: Clock, ms: number, work: Promise<void>): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const timer = clock.setTimer(resolve, ms)
+  await Promise.race([work, promise]).finally(() => timer.cancel())
+}

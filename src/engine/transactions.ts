@@ -41,7 +41,8 @@ export class Transactions {
   #statements: Map<ControlSql, Statement> | undefined
   #depth = 0
   #schemaVersion: Statement | undefined
-  #defersKeys: Statement | undefined
+  /** The open transaction of a group has had foreign keys that are judged only at its COMMIT. */
+  #hasDeferred = false
   /** The answer of {@link canShare}, and the schema that it holds for. */
   #shared: { version: unknown; allowed: boolean } | undefined
 
@@ -67,18 +68,24 @@ export class Transactions {
   canShare(): boolean {
     this.#schemaVersion ??= this.#connection.prepare('PRAGMA main.schema_version').pluck() as Statement
     const version = this.#schemaVersion.get()
-    if (this.#shared?.version !== version) this.#shared = { version, allowed: !this.#hasDeferredKeys() }
+    if (this.#shared?.version !== version) {
+      const found = this.#connection.prepare(DEFERRED_KEYS).pluck().get()
+      this.#shared = { version, allowed: found === undefined }
+    }
     return this.#shared?.allowed ?? false
   }
 
+  /** Foreign keys may be judged only at the COMMIT from here on: see {@link couldShare}. */
+  defersKeys(): void {
+    this.#hasDeferred = true
+  }
+
   /**
-   * The same after the work, which can have deferred the check itself: with a new table, or with PRAGMA defer_foreign_keys, which
-   * holds up to the end of the transaction. Nothing is noted: after a rollback another schema gets the same version.
+   * {@link canShare} after the work, which can have deferred the check itself. Once is enough: a neighbour can have repaired the keys
+   * and taken the deferral back, by a DROP of the table, for example.
    */
   couldShare(): boolean {
-    this.#defersKeys ??= this.#connection.prepare('PRAGMA defer_foreign_keys').pluck() as Statement
-    if (this.#defersKeys.get() !== 0) return false
-    return this.#schemaVersion?.get() === this.#shared?.version || !this.#hasDeferredKeys()
+    return !this.#hasDeferred
   }
 
   /**
@@ -160,6 +167,7 @@ export class Transactions {
   begin(): void {
     this.#state.assertNotQuarantined()
     this.#events.begin()
+    this.#hasDeferred = false
     this.#exec('BEGIN IMMEDIATE')
   }
 
@@ -180,10 +188,6 @@ export class Transactions {
     if (inTransaction === this.#depth > 0) return
     if (inTransaction) this.rollback()
     else this.#state.setTransactionLost(true)
-  }
-
-  #hasDeferredKeys(): boolean {
-    return this.#connection.prepare(DEFERRED_KEYS).pluck().get() !== undefined
   }
 
   #commit(): void {

@@ -159,6 +159,7 @@ export class StoreCore implements CellDirectory {
       if (objectStore !== undefined) {
         const destination = this.#newDestination(objectStore)
         this.destination = destination
+        destination.progress.removeUnmade((id) => id === this.id || registry.find(id) !== undefined)
         // If the listing lagged, the next one shows newer backups: then this catalog is an old one, and somebody must hear of it.
         if (recoveredCatalog !== undefined) destination.trackers.get(this.id).claimVersion(recoveredCatalog)
         this.catalogBackup = new CatalogBackup(this.#catalog, this.state, destination)

@@ -49,3 +49,28 @@ test('Foreign keys that one piece of work defers are judged at once for its neig
   expect((await rejectedBy(child)).code).toBe('constraint_violation')
   expect(await other).toBe(true)
 })
+
+test('Keys that one piece of work defers are not repaired if a neighbour has the deferral taken back', async () => {
+  const { cell } = await openTestCell()
+  cell.exec('CREATE TABLE parent (id INTEGER PRIMARY KEY); CREATE TABLE child (p REFERENCES parent)')
+  const child = cell.commit(() => {
+    cell.sql('PRAGMA defer_foreign_keys = ON')
+    cell.sql('INSERT INTO child VALUES (5)')
+  })
+  const other = cell.commit(() => cell.sql('PRAGMA defer_foreign_keys = OFF').changes)
+  expect((await rejectedBy(child)).code).toBe('constraint_violation')
+  expect(await other).toBe(0)
+  expect(cell.sql('SELECT p FROM child').rows).toEqual([])
+})
+
+test('A table with deferred foreign keys that is made in a group is not dropped by a neighbour', async () => {
+  const { cell } = await openTestCell()
+  cell.sql('CREATE TABLE parent (id INTEGER PRIMARY KEY)')
+  const child = cell.commit(() => {
+    cell.sql('CREATE TABLE child (p REFERENCES parent DEFERRABLE INITIALLY DEFERRED)')
+    cell.sql('INSERT INTO child VALUES (5)')
+  })
+  const drop = cell.commit(() => cell.sql('DROP TABLE child').changes)
+  expect((await rejectedBy(child)).code).toBe('constraint_violation')
+  expect((await rejectedBy(drop)).code).toBe('sql_error')
+})

@@ -101,6 +101,7 @@ export class BackupProgressTable {
   readonly #due: Statement
   readonly #withHistory: Statement
   readonly #changedWithoutHistory: Statement
+  readonly #neverTried: Statement
   readonly #lag: Statement
   readonly #storedUpTo: Statement
 
@@ -124,6 +125,11 @@ export class BackupProgressTable {
     )
     this.#changedWithoutHistory = state
       .prepare('SELECT cell_id FROM backup_progress WHERE history IS NULL AND dirty')
+      .pluck()
+    this.#neverTried = state
+      .prepare(
+        'SELECT cell_id FROM backup_progress WHERE (dirty OR dirty_since_snapshot) AND last_version IS NULL',
+      )
       .pluck()
     this.#due = state.prepare(`${SELECT} WHERE (dirty OR dirty_since_snapshot)`)
   }
@@ -165,6 +171,12 @@ export class BackupProgressTable {
 
   remove(cellId: string): void {
     this.#remove.run(cellId)
+  }
+
+  /** Forgets new cells whose creation a crash has cut off: their changes would seem to wait for a backup for ever. */
+  removeUnmade(isKnown: (cellId: string) => boolean): void {
+    const ids = this.#neverTried.all() as string[]
+    for (const cellId of ids) if (!isKnown(cellId)) this.remove(cellId)
   }
 
   /**

@@ -1,4 +1,6 @@
+import { unlessAborted } from '../../base/unless-aborted.ts'
 import { CellError } from '../../errors.ts'
+import { toBackupError } from '../archive/backup-errors.ts'
 import type { Removals } from '../versions/removals.ts'
 
 /**
@@ -11,17 +13,29 @@ export class RestoresInProgress {
   readonly #purged = new Set<string>()
   readonly #recoveries = new Map<string, Recovery>()
 
-  /** Runs a requested restore. @throws `restore_in_progress` if another one of the cell waits or runs, `busy` during a purge */
-  async request<T>(cellId: string, restore: () => Promise<T>): Promise<T> {
+  /**
+   * Runs a requested restore.
+   *
+   * @throws `restore_in_progress` if another one of the cell waits or runs, `busy` during a purge; as {@link toBackupError}
+   */
+  async request<T>(cellId: string, restore: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     if (this.#purged.has(cellId)) throw purgeInProgress()
     if (this.#requested.has(cellId)) throw restoreInProgress()
     this.#requested.add(cellId)
     try {
-      for (const removals of this.#removals) if (removals.cellId === cellId) await removals.end()
+      await this.#endRemovals(cellId, signal)
       return await restore()
     } finally {
       this.#requested.delete(cellId)
     }
+  }
+
+  /** The object store may take long for the one that is under way, and the restore's caller may go away meanwhile. */
+  async #endRemovals(cellId: string, signal: AbortSignal | undefined): Promise<void> {
+    const ended = [...this.#removals].map(async (each) => each.cellId === cellId && (await each.end()))
+    await unlessAborted(Promise.all(ended), signal).catch((error) => {
+      throw toBackupError(error, signal)
+    })
   }
 
   /**

@@ -28,6 +28,8 @@ export interface PreparedStatement {
   readonly changesSchema: boolean
   /** CREATE or ALTER: the schema's text may be longer after it. */
   readonly growsSchema: boolean
+  /** It may have foreign keys judged only at the COMMIT: a table with such keys, or PRAGMA defer_foreign_keys. */
+  readonly defersKeys: boolean
   /** ALTER: it may change the text of other things in the schema, too. */
   readonly renames: boolean
   readonly insertRowid: InsertRowid
@@ -50,6 +52,9 @@ const CHARACTERS_A_WEIGHT = 1_024
 
 /** As a statement, or as a table-valued function. */
 const OPTIMIZE = /\bpragma(_|\b.*\b)optimize/is
+
+/** DEFERRABLE INITIALLY DEFERRED, or the PRAGMA: more texts than those that do, and none less. */
+const DEFERS = /defer/i
 
 const CHANGES_ROWS: ReadonlySet<StatementVerb> = new Set(['INSERT', 'REPLACE', 'UPDATE', 'DELETE'])
 const QUERIES: ReadonlySet<StatementVerb> = new Set(['SELECT', 'VALUES'])
@@ -179,6 +184,7 @@ export class PreparedStatements {
       changesRows: !explain && CHANGES_ROWS.has(verb),
       changesSchema,
       growsSchema: !explain && (verb === 'CREATE' || verb === 'ALTER'),
+      defersKeys: (changesSchema || verb === 'PRAGMA') && DEFERS.test(sql),
       renames: !explain && verb === 'ALTER',
       deletes: !explain && (verb === 'DELETE' || verb === 'DROP'),
       insertRowid: this.#inserts.of(tokens, head),

@@ -103,8 +103,15 @@ export class StatementRunner {
     return row && decodeObject(row)
   }
 
+  #find(sql: SqlText, options: SqlOptions, keep?: boolean): PreparedStatement {
+    const prepared = this.#findAllowed(sql, options, keep)
+    // Also if it is not run: SQLite carries some PRAGMAs out while it prepares them.
+    if (prepared.defersKeys) this.#transactions.defersKeys()
+    return prepared
+  }
+
   /** To SQLite, ATTACH, BEGIN, some PRAGMAs and functions that write only read: the tenants' policy refuses those. */
-  #find(sql: SqlText, { policy, readOnly }: SqlOptions, keep?: boolean): PreparedStatement {
+  #findAllowed(sql: SqlText, { policy, readOnly }: SqlOptions, keep?: boolean): PreparedStatement {
     if (readOnly !== true) return this.statements.find(sql, policy ?? this.#defaultPolicy, keep)
     const prepared = this.statements.find(sql, 'tenant', keep)
     if (!prepared.statement.readonly || prepared.changesUnseen) throw mayOnlyRead()

@@ -148,6 +148,11 @@ export class ArchiverJobs {
     for (const job of this.#pending.values()) this.#unlessSwitched(job, () => this.#giveUp(job, error))
   }
 
+  /** Of those that are left, nobody knows whether their switch will be done: the next start clears up after it. */
+  abandonAll(error: CellError): void {
+    for (const { reject } of this.#pending.values()) reject(error)
+  }
+
   #interrupted(id: number, job: PendingJob): void {
     const isCrash = job.hasBegun
     job.hasBegun = false

@@ -22,7 +22,7 @@ import {
 } from '../../backup/shipping/shipping-status.ts'
 import type { VerifyResult } from '../../backup/verify/verify-types.ts'
 import type { RestoreResult } from '../../backup/versions/backup-types.ts'
-import type { Clock, Timer } from '../../base/clock.ts'
+import { type Clock, type Timer, within } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import type { ProcessIdentity } from '../../catalog/directory-lock.ts'
 import { CellError } from '../../errors.ts'
@@ -165,18 +165,22 @@ export class ArchiverProcess implements ArchiverClient {
   /** Takes no more jobs. Those that it has may end until the deadline, and are cancelled then. */
   async stop(deadlineMs: number): Promise<void> {
     this.#stopping = true
+    const { clock } = this.#parts
     const child = this.#child
+    const overAt = clock.monotonic() + deadlineMs + CANCEL_MS
     if (child === undefined) this.#rejectAll()
     else {
       const kill = () => child.kill()
       if (this.#isReady) child.send({ type: 'stop', deadlineMs })
       else kill()
-      const timer = this.#parts.clock.setTimer(kill, deadlineMs + CANCEL_MS)
+      const timer = clock.setTimer(kill, deadlineMs + CANCEL_MS)
       await child.ended
       timer.cancel()
     }
     this.#retry?.cancel()
-    await this.#jobs.idle()
+    // A worker can hold a switch up, and the workers are ended after the archiver.
+    await within(clock, Math.max(0, overAt - clock.monotonic()), this.#jobs.idle())
+    this.#jobs.abandonAll(storeClosed())
   }
 
   async #run(job: ArchiverJob, options: JobOptions): Promise<unknown> {

@@ -12,7 +12,7 @@ import type {
   RestoreResult,
 } from '../../backup/versions/backup-types.ts'
 import type { BackupInfo } from '../../backup/versions/version-index.ts'
-import type { Clock } from '../../base/clock.ts'
+import { within } from '../../base/clock.ts'
 import { prepareWorkers } from '../../catalog/workers-lock.ts'
 import type { SqlPolicy } from '../../engine/cell-settings.ts'
 import { CellError, isCellError } from '../../errors.ts'
@@ -402,11 +402,4 @@ export class WorkerService implements CellService {
         logForChild(this.#core.settings.log, message, { worker: worker.identity.pid })
     }
   }
-}
-
-/** Waits for work, up to a time. */
-async function within(clock: Clock, ms: number, work: Promise<void>): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>()
-  const timer = clock.setTimer(resolve, ms)
-  await Promise.race([work, promise]).finally(() => timer.cancel())
 }

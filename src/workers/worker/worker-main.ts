@@ -15,7 +15,8 @@ import { WorkerTasks } from './worker-tasks.ts'
  */
 class WorkerMain {
   #parts: { cells: WorkerCells; batches: BatchRunner; tasks: WorkerTasks } | undefined
-  #batch: Promise<void> = Promise.resolve()
+  /** While one runs. */
+  #batch: Promise<void> | undefined
 
   handle(message: ToWorker): void {
     // It only asks whether the process lives.
@@ -34,7 +35,9 @@ class WorkerMain {
         for (const { cellId, record } of message.cells)
           if (record !== undefined) cells.setRecord(cellId, record)
         cells.local.pool.endWork()
-        this.#batch = batches.run(message.cells)
+        this.#batch = batches.run(message.cells).finally(() => {
+          this.#batch = undefined
+        })
         break
       case 'task':
         if (message.record !== undefined) cells.setRecord(message.task.cellId, message.record)
@@ -89,7 +92,11 @@ class WorkerMain {
     this.#parts = {
       cells,
       batches: new BatchRunner(cells.local, context, { openCellsMax, sliceMs, slowMs }, out),
-      tasks: new WorkerTasks(cells, (message) => out.send(message)),
+      tasks: new WorkerTasks(
+        cells,
+        (message) => out.send(message),
+        () => this.#batch,
+      ),
     }
   }
 

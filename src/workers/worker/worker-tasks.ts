@@ -8,11 +8,18 @@ import type { WorkerCells } from './worker-cells.ts'
 export class WorkerTasks {
   readonly #cells: WorkerCells
   readonly #send: (message: FromWorker) => void
+  readonly #batch: () => Promise<void> | undefined
   readonly #running = new Map<number, { cellId: string; abort: AbortController }>()
 
-  constructor(cells: WorkerCells, send: (message: FromWorker) => void) {
+  /** @param batch the end of the batch that runs; undefined if none does */
+  constructor(
+    cells: WorkerCells,
+    send: (message: FromWorker) => void,
+    batch: () => Promise<void> | undefined,
+  ) {
     this.#cells = cells
     this.#send = send
+    this.#batch = batch
   }
 
   /**
@@ -66,7 +73,7 @@ export class WorkerTasks {
       case 'note-mark':
         return local.archived?.installer.noteMark(cellId, task.name)
       case 'install':
-        return this.#cells.install(cellId, task.options)
+        return this.#afterBatch(() => this.#cells.install(cellId, task.options))
       case 'collect':
         return this.#cells.collect(cellId, signal)
       case 'export':
@@ -88,6 +95,17 @@ export class WorkerTasks {
         if (task.before !== undefined && !local.files.hasLogFile(cellId)) return null
         return local.pool.work(cellId, () => wasCommitted(local.open(cellId), task.before))
     }
+  }
+
+  /**
+   * A batch that waits for its fsyncs has committed what it has not told of yet. It tells before the cell is restored, so that the node
+   * knows that the restore has replaced it: in the durability `remote` it would be acknowledged, and be in no object.
+   */
+  #afterBatch(run: () => void): Promise<void> | undefined {
+    const batch = this.#batch()
+    if (batch !== undefined) return batch.then(run)
+    run()
+    return undefined
   }
 }
 

@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, test, vi } from 'vitest'
 import type { BackupDestination } from '../../../src/backup/archiver/backup-destination.ts'
 import { BackupProgressTable } from '../../../src/backup/changes/progress-table.ts'
 import { systemClock } from '../../../src/base/clock.ts'
+import { CellRegistry } from '../../../src/catalog/cell-registry.ts'
 import { CellError } from '../../../src/errors.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import { addRow, createLedger, ScratchPlace } from '../../support/backup/scratch-store.ts'
@@ -82,6 +83,21 @@ describe('A store with an object store', () => {
     vi.restoreAllMocks()
     expect(store.cells().cells).toEqual([])
     expect(store.retention?.summary().changed).toBe(0)
+    await place.advanceUntil(store.close())
+  })
+
+  test('does not count a new cell as one that waits for its backup once a crash has cut its creation off', async () => {
+    const first = await place.create(shipped)
+    // Only the next start can tell whether the catalog has the cell.
+    vi.spyOn(CellRegistry.prototype, 'insert').mockImplementation(() => {
+      throw new CellError('cell_quarantined', 'The disk has failed.')
+    })
+    expect(() => first.createCell()).toThrow('The disk has failed.')
+    vi.restoreAllMocks()
+    expect(first.retention?.summary().changed).toBe(1)
+    await place.advanceUntil(first.close())
+    const store = await place.open(shipped)
+    expect(store.retention?.summary()).toMatchObject({ changed: 0, oldestChangeAt: null })
     await place.advanceUntil(store.close())
   })
 

@@ -7,6 +7,7 @@ import { silentLog } from '../../../src/base/log.ts'
 import { ArchiverProcess, type ArchiverProcessParts } from '../../../src/workers/node/archiver-process.ts'
 import type { FromArchiver, ToArchiver } from '../../../src/workers/protocol/archiver-protocol.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
+import { rejectedBy } from '../../support/thrown.ts'
 
 /** A node whose archiver is played by the test: what it was sent, what it says, and when its process ends. */
 function startNode(cells: Partial<CellPort>) {
@@ -134,5 +135,15 @@ describe('a restore whose archiver ends after it has asked for the switch', () =
     resolve()
     await stopped
     expect(await answer).toEqual(result)
+  })
+
+  test('holds up no store that is closed for longer than that waits, however long its cell takes (invariant 13)', async () => {
+    const { answer, node } = await switching()
+    const stopped = node.archiver.stop(1_000)
+    node.played.end()
+    await turnOfTheLoop()
+    node.clock.advance(5_000)
+    await stopped
+    expect((await rejectedBy(answer)).code).toBe('store_closed')
   })
 })

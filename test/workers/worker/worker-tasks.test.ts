@@ -1,17 +1,20 @@
 import { execFileSync } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
-import { beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { newCellId, StorePaths } from '../../../src/base/store-paths.ts'
 import { openConnection } from '../../../src/engine/sqlite.ts'
 import { NO_WAL, type WalEnd } from '../../../src/engine/wal-end.ts'
 import { CellError } from '../../../src/errors.ts'
+import type { CellOperation } from '../../../src/service/operations.ts'
 import type { FromWorker } from '../../../src/workers/protocol/protocol.ts'
 import type { WorkerCells } from '../../../src/workers/worker/worker-cells.ts'
 import { WorkerTasks } from '../../../src/workers/worker/worker-tasks.ts'
 import { openTestDatabase } from '../../support/open-test-database.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 import { BatchWorker } from '../../support/workers/batch-worker.ts'
+
+const noBatch = () => undefined
 
 /** Tasks over a cell that there is, or one that can't be opened. */
 function tasksOver(open: () => unknown, exists = true) {
@@ -20,7 +23,7 @@ function tasksOver(open: () => unknown, exists = true) {
   const local = { files: { exists: () => exists, hasLogFile: () => true }, open, pool }
   return {
     sent,
-    tasks: new WorkerTasks({ local } as unknown as WorkerCells, (message) => sent.push(message)),
+    tasks: new WorkerTasks({ local } as unknown as WorkerCells, (message) => sent.push(message), noBatch),
   }
 }
 
@@ -82,7 +85,11 @@ describe('After a worker was killed around a COMMIT, the next one says', () => {
     program?.(new StorePaths(copy).cell(cellId).database)
     const next = new BatchWorker(copy)
     const sent: FromWorker[] = []
-    const tasks = new WorkerTasks({ local: next.cells } as WorkerCells, (message) => sent.push(message))
+    const tasks = new WorkerTasks(
+      { local: next.cells } as WorkerCells,
+      (message) => sent.push(message),
+      noBatch,
+    )
     tasks.run(1, { task: 'was-committed', cellId, before: killed.before })
     return sent.map((message) => (message.type === 'reply' ? message.value : message))
   }
@@ -101,4 +108,29 @@ describe('After a worker was killed around a COMMIT, the next one says', () => {
     expect(askedAfter(killed.beforeCommit, closes)).toEqual([null])
     expect(askedAfter(killed.afterCommit, closes)).toEqual([null])
   })
+})
+
+test('a cell is restored once the batch under way has told what it has committed: what it tells later would count as stored with the restored cell', async () => {
+  const worker = new BatchWorker(path.join(tempDirectory('cellstore-tasks'), 'worker'))
+  const cellIds = [newCellId(), newCellId()]
+  for (const each of cellIds) worker.cells.files.write(each)
+  const told: string[] = []
+  worker.onWrite = (messages) => told.push(...messages.map(({ type }) => type))
+  const ends: (() => void)[] = []
+  const hold = (_descriptor: number, callback: fs.NoParamCallback) => void ends.push(() => callback(null))
+  vi.spyOn(fs, 'fsync').mockImplementation(hold as typeof fs.fsync)
+  onTestFinished(() => void vi.restoreAllMocks())
+  const operation: CellOperation = { op: 'kv.put', key: 'a', value: 'b' }
+  const batch = worker.run(cellIds.map((cellId) => [{ cellId, operation }]))
+  const cells = { local: worker.cells, install: () => told.push('installed') } as unknown as WorkerCells
+  const tasks = new WorkerTasks(
+    cells,
+    ({ type }) => told.push(type),
+    () => batch,
+  )
+  const options = { isNewest: true, last: '', line: 0 }
+  tasks.run(1, { task: 'install', cellId: cellIds[0] as string, options })
+  for (const end of ends) end()
+  await expect.poll(() => told.at(-1)).toBe('reply')
+  expect(told.slice(-5)).toEqual(['committed', 'committed', 'done', 'installed', 'reply'])
 })
