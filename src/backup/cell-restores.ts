@@ -38,7 +38,8 @@ export class CellRestores {
     const { version, timestamp, accountId } = options
     const request = { version, timestamp, accountId, need: 'requested', onlyIfLost: false } as const
     const { restores } = this.#parts.destination
-    const result = await restores.request(cellId, () => this.#restore(cellId, request, options))
+    const run = () => this.#restore(cellId, request, options)
+    const result = await restores.request(cellId, run, options.signal)
     return result as RestoreResult
   }
 

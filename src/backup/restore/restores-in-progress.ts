@@ -1,4 +1,6 @@
+import { unlessAborted } from '../../base/unless-aborted.ts'
 import { CellError } from '../../errors.ts'
+import { toBackupError } from '../archive/backup-errors.ts'
 import type { Removals } from '../versions/removals.ts'
 
 /**
@@ -11,13 +13,21 @@ export class RestoresInProgress {
   readonly #purged = new Set<string>()
   readonly #recoveries = new Map<string, Recovery>()
 
-  /** Runs a requested restore. @throws `restore_in_progress` if another one of the cell waits or runs, `busy` during a purge */
-  async request<T>(cellId: string, restore: () => Promise<T>): Promise<T> {
+  /**
+   * Runs a requested restore.
+   *
+   * @param signal ends the wait for a removal that is under way
+   * @throws `restore_in_progress` if another one of the cell waits or runs, `busy` during a purge and if it is aborted
+   */
+  async request<T>(cellId: string, restore: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     if (this.#purged.has(cellId)) throw purgeInProgress()
     if (this.#requested.has(cellId)) throw restoreInProgress()
     this.#requested.add(cellId)
     try {
-      for (const removals of this.#removals) if (removals.cellId === cellId) await removals.end()
+      const removals = [...this.#removals].filter((each) => each.cellId === cellId)
+      await unlessAborted(Promise.all(removals.map((each) => each.end())), signal).catch((error) => {
+        throw toBackupError(error, signal)
+      })
       return await restore()
     } finally {
       this.#requested.delete(cellId)
