@@ -1,6 +1,7 @@
 import { unlessAborted } from '../../base/unless-aborted.ts'
 import { CellError } from '../../errors.ts'
 import { toBackupError } from '../archive/backup-errors.ts'
+import { purgeInProgress } from '../versions/notes-in-progress.ts'
 import type { Removals } from '../versions/removals.ts'
 
 /**
@@ -119,8 +120,4 @@ interface Recovery {
 
 function restoreInProgress(): CellError {
   return new CellError('restore_in_progress', 'A restore of this cell is running. Wait for its end.')
-}
-
-function purgeInProgress(): CellError {
-  return new CellError('busy', 'What is left of this cell is being purged.')
 }
