@@ -5,6 +5,7 @@ import type { Need } from './archiver/job.ts'
 import type { BackupProgress } from './changes/backup-progress.ts'
 import type { ChangedCells } from './changes/changed-cells.ts'
 import { type Due, DueList } from './due-list.ts'
+import { OutageLog } from './outage-log.ts'
 import type { BackupKind, BackupResult, MakeBackupOptions } from './versions/backup-types.ts'
 
 export interface ScheduleSettings {
@@ -43,7 +44,7 @@ export class BackupSchedule {
   readonly #cells: Pick<ChangedCells, keyof ChangedCells>
   readonly #clock: Clock
   readonly #random: () => number
-  readonly #log: Log
+  readonly #failed: OutageLog
   /** Cells that are not due yet. */
   readonly #due = new DueList()
   /** Cells that are due. */
@@ -72,7 +73,7 @@ export class BackupSchedule {
     this.#cells = cells
     this.#clock = clock
     this.#random = random
-    this.#log = log
+    this.#failed = new OutageLog(clock, log)
   }
 
   get enabled(): boolean {
@@ -167,6 +168,7 @@ export class BackupSchedule {
     this.#jitter.delete(cellId)
     this.#notBefore.delete(cellId)
     this.#failures.delete(cellId)
+    this.#failed.ended(cellId)
   }
 
   #planCell(cellId: string): void {
@@ -235,7 +237,7 @@ export class BackupSchedule {
         const retryMs = this.#retryMs(cellId)
         this.#notBefore.set(cellId, this.#clock.now() + retryMs)
         if (signal.aborted) return
-        this.#log.warn({ cellId, kind, err, retryMs }, 'a scheduled backup failed; trying again later')
+        this.#failed.failed({ cellId, kind, err, retryMs })
       },
     )
     const planned = ended.then(() => {

@@ -82,8 +82,8 @@ export const restore = archiveActionWith(restoreSchema, async (call, body) => {
 })
 
 /**
- * Only the object store can say whose the cell is. Nothing is checked before that, and no turn is waited for: the answer would
- * tell others' cells from absent ones.
+ * Only the object store can say whose the cell is. Nothing is checked before that, and the one turn that is waited for is that of
+ * the account that asks, as for any id: the answer, or its time, would tell others' cells from absent ones.
  *
  * @throws `cell_not_found`
  */

@@ -291,17 +291,10 @@ export class StoreCore implements CellDirectory {
     return purgeDeleted(this, id, options)
   }
 
-  /**
-   * Where commits are shipped, an empty cell survives a loss too. For that it needs a version, as one that has changed. A process
-   * that makes no versions on its own, such as a command, leaves that to the next one, which may ship.
-   */
+  /** An empty cell survives a loss too. For that it needs a version, as one that has changed. */
   #unstoredCells(): UnstoredCells {
-    const { maxLagMs, snapshotEveryMs, incrementalEveryMs } = this.settings.backups
-    const isLeft = snapshotEveryMs === undefined && incrementalEveryMs === undefined
     return {
-      add: (id) => {
-        if (maxLagMs !== undefined || isLeft) this.destination?.progress.markChanged(id, this.clock.now())
-      },
+      add: (id) => this.destination?.progress.markChanged(id, this.clock.now()),
       remove: (id) => this.destination?.progress.remove(id),
     }
   }

@@ -117,6 +117,20 @@ describe('Scheduled backups of a real store', () => {
     expect(snapshots).toBeGreaterThan(1)
   })
 
+  test('store a new cell that nobody has changed at the next round: a total loss brings it back, empty', async () => {
+    const store = await place.create({ backups: settings })
+    const cell = store.createCell()
+    await seconds(3)
+    await stored(store, [cell])
+    await store.close()
+    place.loseData()
+    const again = await place.open({ takeOver: true })
+    const { id } = cell
+    await again.openCell(id).ensureLocal()
+    expect(again.openCell(id).kv.list().entries).toEqual([])
+    await again.close()
+  })
+
   test('cost nothing while nothing changes: no request at all', async () => {
     const store = await place.create({ objectStore: recording, backups: settings })
     const cells = Array.from({ length: 5 }, () => createLedger(store))
@@ -139,24 +153,22 @@ describe('Scheduled backups of a real store', () => {
     expect(recording.calls).toEqual([])
   })
 
-  test('are on by default, and 1,000 cells that do not change cost no request in days', {
+  test('are on by default, and cells that do not change cost no request in days', {
     timeout: 120_000,
   }, async () => {
     const byDefault = { snapshotEveryMs: undefined, incrementalEveryMs: undefined }
     const store = await place.create({ objectStore: recording, backups: byDefault })
-    const cells = Array.from({ length: 1_000 }, () => store.createCell())
-    const changing = cells.slice(0, 10)
-    for (const cell of changing) cell.sql('CREATE TABLE ledger (n)')
+    const cells = Array.from({ length: 50 }, () => store.createCell())
+    for (const cell of cells.slice(0, 10)) cell.sql('CREATE TABLE ledger (n)')
     await minutes(20)
-    await stored(store, changing)
-    for (const cell of changing) expect(await versions(store, cell)).toHaveLength(1)
+    await stored(store, cells)
+    for (const cell of cells) expect(await versions(store, cell)).toHaveLength(1)
     await minutes(28 * 60)
-    await stored(store, changing)
-    for (const cell of changing) expect(await versions(store, cell)).toHaveLength(2)
+    await stored(store, cells)
+    for (const cell of cells) expect(await versions(store, cell)).toHaveLength(2)
     recording.forget()
     await minutes(3 * 24 * 60)
     expect(recording.calls).toEqual([])
-    expect(store.cells({ limit: 1_000 }).cells).toHaveLength(1_000)
   })
 
   test('go on after a restart with what was changed before it', async () => {

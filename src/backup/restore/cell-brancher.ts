@@ -17,15 +17,26 @@ export class CellBrancher {
   }
 
   /**
-   * Builds a state of the cell `source` as `incoming.db` of a new cell, which nobody has opened yet.
+   * Builds a state of the cell `source` as `incoming.db` of a new cell, which nobody has opened yet. If retention removes the
+   * chosen version meanwhile, another one may have the same moment, with what was shipped after it.
    *
-   * @throws as a restore; `backup_not_found` also for what retention or a purge removes meanwhile
+   * @throws as a restore; `backup_not_found` also if nothing has the state any more
    */
   async run(source: string, cellId: string, branch: CellBranch): Promise<RestoreResult> {
-    const { clock, objectStore } = this.#parts
+    branch.signal?.throwIfAborted()
+    const started = this.#parts.clock.monotonic()
+    const built = (await this.#build(source, cellId, branch)) ?? (await this.#build(source, cellId, branch))
+    if (built === undefined) throw backupNotFound()
+    return { ...built, replacedAt: null, durationMs: this.#parts.clock.monotonic() - started }
+  }
+
+  /** @returns undefined if a version that it needs has gone since it was listed */
+  async #build(
+    source: string,
+    cellId: string,
+    branch: CellBranch,
+  ): Promise<Omit<RestoreResult, 'replacedAt' | 'durationMs'> | undefined> {
     const { signal } = branch
-    const started = clock.monotonic()
-    signal?.throwIfAborted()
     const paths = this.#parts.paths(cellId)
     try {
       const found = await findTarget(this.#parts, source, branch)
@@ -33,15 +44,18 @@ export class CellBrancher {
       const sizeBytes = await buildTarget(this.#parts, source, found, paths, branch)
       signal?.throwIfAborted()
       const { version, kind } = manifest
-      const durationMs = clock.monotonic() - started
-      return { version, kind, timestamp: time, replacedAt: null, sizeBytes, durationMs }
+      return { version, kind, timestamp: time, sizeBytes }
     } catch (error) {
       discardRestored(paths)
-      const { version } = error instanceof CellError ? error.details : {}
-      const isOfVersion =
-        isCellError(error, 'backup_corrupt') && version !== undefined && parseVersion(version)
-      if (isOfVersion && (await objectStore.head(version, { signal })) === undefined) throw backupNotFound()
+      if (await this.#isGone(error, signal)) return undefined
       throw error
     }
+  }
+
+  /** Whether a version could not be read because it is stored no more. */
+  async #isGone(error: unknown, signal: AbortSignal | undefined): Promise<boolean> {
+    const { version } = error instanceof CellError ? error.details : {}
+    if (!isCellError(error, 'backup_corrupt') || version === undefined || !parseVersion(version)) return false
+    return (await this.#parts.objectStore.head(version, { signal })) === undefined
   }
 }

@@ -1,6 +1,7 @@
 import { unlessAborted } from '../../base/unless-aborted.ts'
 import { CellError } from '../../errors.ts'
 import { toBackupError } from '../archive/backup-errors.ts'
+import { purgeInProgress } from '../versions/notes-in-progress.ts'
 import type { Removals } from '../versions/removals.ts'
 
 /**
@@ -16,7 +17,8 @@ export class RestoresInProgress {
   /**
    * Runs a requested restore.
    *
-   * @throws `restore_in_progress` if another one of the cell waits or runs, `busy` during a purge; as {@link toBackupError}
+   * @param signal ends the wait for a removal that is under way
+   * @throws `restore_in_progress` if another one of the cell waits or runs, `busy` during a purge and if it is aborted
    */
   async request<T>(cellId: string, restore: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     if (this.#purged.has(cellId)) throw purgeInProgress()
@@ -32,8 +34,8 @@ export class RestoresInProgress {
 
   /** The object store may take long for the one that is under way, and the restore's caller may go away meanwhile. */
   async #endRemovals(cellId: string, signal: AbortSignal | undefined): Promise<void> {
-    const ended = [...this.#removals].map(async (each) => each.cellId === cellId && (await each.end()))
-    await unlessAborted(Promise.all(ended), signal).catch((error) => {
+    const removals = [...this.#removals].filter((each) => each.cellId === cellId)
+    await unlessAborted(Promise.all(removals.map((each) => each.end())), signal).catch((error) => {
       throw toBackupError(error, signal)
     })
   }
@@ -123,8 +125,4 @@ interface Recovery {
 
 function restoreInProgress(): CellError {
   return new CellError('restore_in_progress', 'A restore of this cell is running. Wait for its end.')
-}
-
-function purgeInProgress(): CellError {
-  return new CellError('busy', 'What is left of this cell is being purged.')
 }

@@ -49,17 +49,14 @@ export class UnshippedBound {
     const { logs } = await cells.collectLogs(EVERYTHING)
     let total = unshippedBytes(logs)
     if (total <= bytesMax) return total
-    const accounts = waitingOf(logs)
-    while (total > bytesMax) {
-      const most = accounts.reduce((a, b) => (b.bytes > a.bytes ? b : a))
-      const { cellId, bytes } = most.cells.pop() as WaitingCell
+    for (const { cellId, account, bytes } of inOrder(logs)) {
+      if (total <= bytesMax) break
       log.warn(
         { cellId, bytes, bytesMax },
         'too much waits to be shipped: this cell gets a new version once the object store answers, and no moment between that and its last shipped one can be restored',
       )
-      this.#dropped.set(cellId, most.account)
+      this.#dropped.set(cellId, account)
       await cells.dropHistory(cellId)
-      most.bytes -= bytes
       total -= bytes
     }
     return total
@@ -125,21 +122,26 @@ export class UnshippedBound {
 
 interface WaitingCell {
   cellId: string
+  account: string
   bytes: number
+  /** What waits of its account once the account's larger cells are given up. */
+  ofAccount: number
 }
 
-/** What waits of each account, its largest cell last. */
-function waitingOf(
-  logs: readonly UnshippedLog[],
-): { account: string; bytes: number; cells: WaitingCell[] }[] {
+/** Always of the account of which most waits then, its largest cell. */
+function inOrder(logs: readonly UnshippedLog[]): WaitingCell[] {
   const byAccount = Map.groupBy(logs, ({ accountId }) => accountId ?? '')
-  return [...byAccount].map(([account, own]) => ({
-    account,
-    bytes: unshippedBytes(own),
-    cells: own
-      .map((each) => ({ cellId: each.cellId, bytes: unshippedBytes([each]) }))
-      .sort((a, b) => a.bytes - b.bytes),
-  }))
+  const waiting = [...byAccount].flatMap(([account, own]) => {
+    let ofAccount = unshippedBytes(own)
+    const cells = own.map((each) => ({ cellId: each.cellId, bytes: unshippedBytes([each]) }))
+    cells.sort((a, b) => b.bytes - a.bytes)
+    return cells.map(({ cellId, bytes }): WaitingCell => {
+      const cell = { cellId, account, bytes, ofAccount }
+      ofAccount -= bytes
+      return cell
+    })
+  })
+  return waiting.sort((a, b) => b.ofAccount - a.ofAccount)
 }
 
 /** The next cell would fail too: the object store does not answer, say, or the store is being closed. */

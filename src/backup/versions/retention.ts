@@ -4,6 +4,7 @@ import type { Log } from '../../base/log.ts'
 import type { BackupProgressTable } from '../changes/progress-table.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
 import { listNoted } from './noted-versions.ts'
+import { NotesInProgress } from './notes-in-progress.ts'
 import { backupNotFound } from './object-keys.ts'
 import type { ObjectStoreClaim } from './object-store-claim.ts'
 import { CALL_NAMES, PRUNE_NAMES } from './option-names.ts'
@@ -49,6 +50,7 @@ export interface RetentionParts {
 export class Retention {
   readonly #parts: RetentionParts
   readonly #notes: RetentionNotes
+  readonly #inProgress = new NotesInProgress()
   readonly #plans: { keep: string; keepTenant: string }
   readonly #pruner: Pruner
 
@@ -75,11 +77,12 @@ export class Retention {
   /**
    * Removes the versions that the plan no longer keeps and that were marked a day ago, and marks others.
    *
-   * @throws `object_store_unavailable`, `object_store_error`, `backup_corrupt` for notes that cannot be read
+   * @throws `object_store_unavailable`, `object_store_error`, `backup_corrupt` for notes that cannot be read; `busy` during a
+   * purge of the cell, as all that stores notes
    */
   async prune(cellId: string, options: PruneOptions = {}): Promise<PruneResult> {
     checkNames(options, PRUNE_NAMES)
-    return await this.#pruner.prune(cellId, options)
+    return await this.#inProgress.write(cellId, () => this.#pruner.prune(cellId, options))
   }
 
   /**
@@ -89,14 +92,8 @@ export class Retention {
    */
   async pin(cellId: string, version: string, options: CallOptions = {}): Promise<void> {
     checkNames(options, CALL_NAMES)
-    const { objectStore, clock, removalsEnded } = this.#parts
     pinOf(cellId, version)
-    await this.#notes.pin(cellId, version, clock.now(), options)
-    // What removes a version looks for its pin first, but may have done so before there was one.
-    await removalsEnded(cellId, options)
-    if ((await objectStore.head(version, options)) !== undefined) return
-    await this.#notes.unpin(cellId, version, options)
-    throw backupNotFound()
+    await this.#inProgress.write(cellId, () => this.#pin(cellId, version, options))
   }
 
   /** The plan decides over the version again. @throws `invalid_version`, `backup_not_found` */
@@ -116,8 +113,10 @@ export class Retention {
   async setPlan(cellId: string, plan: string | undefined, options: CallOptions = {}): Promise<void> {
     checkNames(options, CALL_NAMES)
     if (plan !== undefined) parsePlan(plan)
-    const { notes } = await listNoted(this.#parts.index, cellId, options)
-    await this.#notes.writePlan(cellId, notes, plan, this.#parts.clock.now(), options)
+    await this.#inProgress.write(cellId, async () => {
+      const { notes } = await listNoted(this.#parts.index, cellId, options)
+      await this.#notes.writePlan(cellId, notes, plan, this.#parts.clock.now(), options)
+    })
   }
 
   /**
@@ -125,11 +124,15 @@ export class Retention {
    * last may be removed. Call it in order: a later call replaces an earlier one.
    */
   async recordProven(cellId: string, version: string, options: CallOptions = {}): Promise<void> {
-    const { clock, table } = this.#parts
-    const { notes } = await listNoted(this.#parts.index, cellId, options)
-    const proof = { version, provenAt: clock.now() }
-    await this.#notes.writeProof(cellId, notes, proof, options)
-    table.noteProof(cellId, proof)
+    await this.#inProgress.write(cellId, async () => {
+      const { clock, index, table } = this.#parts
+      const { versions, notes } = await listNoted(index, cellId, options)
+      // The cell was purged meanwhile.
+      if (versions.length === 0) return
+      const proof = { version, provenAt: clock.now() }
+      await this.#notes.writeProof(cellId, notes, proof, options)
+      table.noteProof(cellId, proof)
+    })
   }
 
   /** As far as this machine knows; asks nobody. */
@@ -158,6 +161,25 @@ export class Retention {
 
   /** Removes everything that the object store holds of a cell, and the local rows. Only for a cell that is deleted. */
   async purge(cellId: string, { signal }: CallOptions = {}): Promise<PurgedObjects> {
+    return await this.#inProgress.purge(cellId, () => this.#purge(cellId, { signal }), signal)
+  }
+
+  /** Removes the local rows of a deleted cell. */
+  forget(cellId: string): void {
+    this.#parts.table.remove(cellId)
+  }
+
+  async #pin(cellId: string, version: string, options: CallOptions): Promise<void> {
+    const { objectStore, clock, removalsEnded } = this.#parts
+    await this.#notes.pin(cellId, version, clock.now(), options)
+    // What removes a version looks for its pin first, but may have done so before there was one.
+    await removalsEnded(cellId, options)
+    if ((await objectStore.head(version, options)) !== undefined) return
+    await this.#notes.unpin(cellId, version, options)
+    throw backupNotFound()
+  }
+
+  async #purge(cellId: string, { signal }: CallOptions): Promise<PurgedObjects> {
     const { objectStore, progress, findings, index, clock, log } = this.#parts
     const removed = await purgeObjects(objectStore, cellId, clock.now(), log, {
       signal,
@@ -167,11 +189,6 @@ export class Retention {
     findings.removeForeign(cellId)
     this.forget(cellId)
     return removed
-  }
-
-  /** Removes the local rows of a deleted cell. */
-  forget(cellId: string): void {
-    this.#parts.table.remove(cellId)
   }
 
   #isDue(cellId: string): boolean {

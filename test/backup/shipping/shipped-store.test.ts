@@ -61,18 +61,24 @@ describe('A store with an object store', () => {
     await place.advanceUntil(again.close())
   })
 
-  test('stores a new cell that nobody has changed also if it was made where nothing is shipped, as by a command', async () => {
-    const first = await place.create(shipped)
-    await turnsUntil(() => first.core.state.complete, 'the first start has looked at all cells')
-    await place.advanceUntil(first.close())
-    const command = await place.open()
-    const { id } = command.createCell()
-    await place.advanceUntil(command.close())
-    const store = await place.open(shipped)
-    place.clock.advance(4_000)
-    await turnsUntil(() => store.backedUpTo(id) !== null, 'its first version is stored')
-    await place.advanceUntil(store.close())
-  })
+  test.each([
+    ['by a command', {}],
+    ['while shipping was off', { backups: { incrementalEveryMs: 3_600_000 } }],
+  ])(
+    'stores a new cell that nobody has changed also if it was made where nothing is shipped, %s',
+    async (_, unshipped) => {
+      const first = await place.create(shipped)
+      await turnsUntil(() => first.core.state.complete, 'the first start has looked at all cells')
+      await place.advanceUntil(first.close())
+      const command = await place.open(unshipped)
+      const { id } = command.createCell()
+      await place.advanceUntil(command.close())
+      const store = await place.open(shipped)
+      place.clock.advance(4_000)
+      await turnsUntil(() => store.backedUpTo(id) !== null, 'its first version is stored')
+      await place.advanceUntil(store.close())
+    },
+  )
 
   test('makes no cell that it cannot note as one without a backup: it would never get one', async () => {
     const store = await place.create(shipped)

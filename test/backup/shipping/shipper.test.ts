@@ -328,7 +328,8 @@ describe('When too much waits to be shipped', () => {
 
   test('accounts take turns with the versions that make up for it', async () => {
     const { failing, node, own, neighbour } = await committed(100 * KB)
-    expect(node.cells.dropped).toHaveLength(4)
+    // Always of the account of which most waits then.
+    expect(node.cells.dropped.map((cellId) => cellId === neighbour)).toEqual([false, false, true, false])
     failing.failAt = 0
     await node.pass(120_000)
     expect(node.versionsMade.slice().sort()).toEqual([...own, neighbour].sort())

@@ -1,10 +1,12 @@
 import fs from 'node:fs'
 import path from 'node:path'
+import { setImmediate } from 'node:timers/promises'
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { BackupDestination } from '../../../src/backup/archiver/backup-destination.ts'
 import type { Retention } from '../../../src/backup/versions/retention.ts'
-import { FailingStore } from '../../support/backup/object-store-decorators.ts'
+import { FailingStore, GatedStore } from '../../support/backup/object-store-decorators.ts'
 import { createLedger, ScratchPlace } from '../../support/backup/scratch-store.ts'
+import { filesBelow } from '../../support/temp-directory.ts'
 import { rejectedBy } from '../../support/thrown.ts'
 
 let place: ScratchPlace
@@ -47,6 +49,49 @@ describe('A purge', () => {
     expect([findings.damagedSize(version), findings.foreign(cell.id).length]).toEqual([1, 1])
     await store.purgeCell(cell.id)
     expect([findings.damagedSize(version), findings.foreign(cell.id).length]).toEqual([undefined, 0])
+  })
+
+  describe('leaves no note of retention', () => {
+    /** A deleted cell with a backup, in a store whose calls a test can hold. */
+    async function deletedCell() {
+      const gated = new GatedStore(place.folder())
+      const store = await place.create({ objectStore: gated })
+      const cell = createLedger(store)
+      const { version } = await store.backups.snapshot(cell.id)
+      store.deleteCell(cell.id)
+      const left = () => filesBelow(place.objects).filter((file) => file.includes(cell.id))
+      return { store, retention: store.retention as Retention, gated, cellId: cell.id, version, left }
+    }
+
+    test('that somebody wants to store while the versions go', async () => {
+      const { store, retention, gated, cellId, version, left } = await deletedCell()
+      gated.gates = (call) => call === 'delete'
+      const purged = store.purgeCell(cellId)
+      await gated.arrival()
+      expect((await rejectedBy(retention.pin(cellId, version))).code).toBe('busy')
+      gated.open()
+      await purged
+      expect(left()).toEqual([])
+    })
+
+    test('that was on its way before', async () => {
+      const { store, retention, gated, cellId, left } = await deletedCell()
+      gated.gates = (call, key) => call === 'put' && key.includes(cellId)
+      const planned = retention.setPlan(cellId, 'all:forever')
+      await gated.arrival()
+      const purged = store.purgeCell(cellId)
+      for (let turn = 0; turn < 100; turn++) await setImmediate()
+      gated.open()
+      await Promise.all([planned, purged])
+      expect(left()).toEqual([])
+    })
+
+    test('that says later that a version was proven', async () => {
+      const { store, retention, cellId, version, left } = await deletedCell()
+      await store.purgeCell(cellId)
+      await retention.recordProven(cellId, version)
+      expect([left(), retention.lastProven(cellId)]).toEqual([[], undefined])
+    })
   })
 
   test('that ends early can be done again, and what is listed meanwhile restores', async () => {
