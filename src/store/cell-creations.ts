@@ -9,6 +9,7 @@ import type { AccountQuotas } from '../catalog/account-quotas.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { type CellRegistry, cellNotFound, type NewCellRecord } from '../catalog/cell-registry.ts'
 import { DURABILITIES, type Durability } from '../engine/cell-settings.ts'
+import { isSqliteError } from '../engine/sqlite-errors.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { checkCreateOptions } from './call-options.ts'
 import type { CreateCellOptions } from './cell-directory.ts'
@@ -173,7 +174,7 @@ export class CellCreations {
       }
       if (accountId !== undefined) this.checkRoom(accountId)
       this.#parts.registry.checkName(record.accountId, record.name)
-      this.#parts.unstored.add(record.id)
+      this.#noteUnstored(record.id)
       let committed = () => {}
       this.#parts.registry.insert(record, () => {
         if (accountId !== undefined && idempotency !== undefined)
@@ -188,9 +189,23 @@ export class CellCreations {
     }
   }
 
+  /** @throws `disk_full` */
+  #noteUnstored(id: string): void {
+    try {
+      this.#parts.unstored.add(id)
+    } catch (error) {
+      if (!isSqliteError(error) || error.code !== 'SQLITE_FULL') throw error
+      throw new CellError('disk_full', 'The disk is full. The cell was not created.', { cause: error })
+    }
+  }
+
   #undo(id: string): void {
     this.#parts.files.remove(id)
-    this.#parts.unstored.remove(id)
+    try {
+      this.#parts.unstored.remove(id)
+    } catch {
+      // On a full disk, for example. The next start removes it.
+    }
   }
 }
 

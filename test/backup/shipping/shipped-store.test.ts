@@ -1,3 +1,4 @@
+import Database from 'better-sqlite3'
 import { beforeEach, describe, expect, test, vi } from 'vitest'
 import type { BackupDestination } from '../../../src/backup/archiver/backup-destination.ts'
 import { BackupProgressTable } from '../../../src/backup/changes/progress-table.ts'
@@ -7,12 +8,18 @@ import { CellError } from '../../../src/errors.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import { addRow, createLedger, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { storedLogs } from '../../support/backup/stored-logs.ts'
+import { codeOf } from '../../support/thrown.ts'
 import { turnsUntil } from '../../support/turns.ts'
 
 let place: ScratchPlace
 beforeEach(() => {
   place = new ScratchPlace()
 })
+
+/** As SQLite says it. */
+function diskIsFull(): never {
+  throw new Database.SqliteError('database or disk is full', 'SQLITE_FULL')
+}
 
 const shipped = { backups: { maxLagMs: 10_000 } }
 
@@ -82,13 +89,22 @@ describe('A store with an object store', () => {
 
   test('makes no cell that it cannot note as one without a backup: it would never get one', async () => {
     const store = await place.create(shipped)
-    vi.spyOn(BackupProgressTable.prototype, 'markChanged').mockImplementation(() => {
-      throw new CellError('disk_full', 'The disk is full.')
-    })
-    expect(() => store.createCell({ name: 'a' })).toThrow('The disk is full.')
+    vi.spyOn(BackupProgressTable.prototype, 'markChanged').mockImplementation(diskIsFull)
+    expect(codeOf(() => store.createCell({ name: 'a' }))).toBe('disk_full')
     vi.restoreAllMocks()
     expect(store.cells().cells).toEqual([])
     expect(store.retention?.summary().changed).toBe(0)
+    await place.advanceUntil(store.close())
+  })
+
+  test('says why it makes no cell also if its note cannot be taken back', async () => {
+    const store = await place.create(shipped)
+    vi.spyOn(CellRegistry.prototype, 'insert').mockImplementation(() => {
+      throw new CellError('name_taken', 'There is such a cell.')
+    })
+    vi.spyOn(BackupProgressTable.prototype, 'remove').mockImplementation(diskIsFull)
+    expect(codeOf(() => store.createCell({ name: 'a' }))).toBe('name_taken')
+    vi.restoreAllMocks()
     await place.advanceUntil(store.close())
   })
 
