@@ -70,6 +70,7 @@ export class CellRestorer {
       isEnded = true
       await this.#endHistory(cellId, restore)
       const replaced = await this.#replaced(targets, restore)
+      // After an earlier try that was killed here it is not all stored: its history had ended, and nobody knows what came since.
       const replacedAt = isStored && replaced?.manifest.log !== undefined ? replaced.time : null
       const isLast = restore.recovers || (await this.#isLast(target, targets, contents, restore))
       if (!isLast) marked = this.#newMark(cellId, target, contents, restore)

@@ -80,8 +80,8 @@ export interface RestoreResult {
    */
   timestamp: number | null
   /**
-   * Epoch milliseconds: a restore to this time brings the replaced state back. Null if there was none on this machine, or if
-   * nothing is shipped.
+   * Epoch milliseconds: a restore to this time brings the replaced state back. Null if there was none on this machine, if
+   * nothing is shipped, or if what the cell committed last is in no object: after a restore, until its next version is stored.
    */
   replacedAt: number | null
   /** Bytes of the restored database. */
