@@ -117,6 +117,7 @@ export class BackupDestination {
       table,
       progress,
       removing: (cellId, run) => this.restores.removing(cellId, run),
+      noting: (cellId, write) => this.restores.noting(cellId, write),
       removalsEnded: async (cellId, options) => {
         await unlessAborted(this.restores.removed(cellId), options.signal)
         // The archiver removes versions in the turn of the backup that it follows.

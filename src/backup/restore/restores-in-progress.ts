@@ -3,12 +3,13 @@ import type { Removals } from '../versions/removals.ts'
 
 /**
  * The cells whose restore waits or runs, and those whose backups are being purged: never both. A restore ends the removal of old
- * versions of its cell.
+ * versions of its cell. A purge waits for those who write notes of the cell.
  */
 export class RestoresInProgress {
   readonly #requested = new Set<string>()
   readonly #removals = new Set<RemovalsOf>()
   readonly #purged = new Set<string>()
+  readonly #notings = new Set<{ cellId: string; ended: Promise<unknown> }>()
   readonly #recoveries = new Map<string, Recovery>()
 
   /** Runs a requested restore. @throws `restore_in_progress` if another one of the cell waits or runs, `busy` during a purge */
@@ -43,12 +44,26 @@ export class RestoresInProgress {
     for (const removals of this.#removals) if (removals.cellId === cellId) await removals.underWay
   }
 
+  /** Runs what writes notes of a cell: a purge must see all of them. @throws `busy` during a purge of the cell */
+  async noting<T>(cellId: string, write: () => Promise<T>): Promise<T> {
+    if (this.#purged.has(cellId)) throw purgeInProgress()
+    const written = write()
+    const noting = { cellId, ended: written.catch(() => {}) }
+    this.#notings.add(noting)
+    try {
+      return await written
+    } finally {
+      this.#notings.delete(noting)
+    }
+  }
+
   /** Runs the purge of a deleted cell. @throws `restore_in_progress`; `busy` during another purge of it */
   async purge<T>(cellId: string, purge: () => Promise<T>): Promise<T> {
     if (this.#requested.has(cellId)) throw restoreInProgress()
     if (this.#purged.has(cellId)) throw purgeInProgress()
     this.#purged.add(cellId)
     try {
+      for (const noting of this.#notings) if (noting.cellId === cellId) await noting.ended
       return await purge()
     } finally {
       this.#purged.delete(cellId)

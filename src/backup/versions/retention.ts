@@ -38,6 +38,8 @@ export interface RetentionParts {
   progress: BackupProgressTable
   /** Ends removals for a restore. */
   removing: Removing
+  /** Runs what writes notes of a cell, unless the cell is being purged. */
+  noting<T>(cellId: string, write: () => Promise<T>): Promise<T>
   /** Resolves once every removal of a version of the cell that had begun has ended, here and in the archiver. */
   removalsEnded(cellId: string, options: CallOptions): Promise<void>
   findings: VersionFindings
@@ -66,7 +68,8 @@ export class Retention {
     try {
       table.noteStored(cellId, at)
       this.#pruner.noteStored(cellId, version)
-      if (this.#isDue(cellId)) await this.prune(cellId, { signal: options.signal })
+      // In the turn of the backup, for which a purge waits.
+      if (this.#isDue(cellId)) await this.#pruner.prune(cellId, { signal: options.signal })
     } catch (err) {
       log.warn({ cellId, err }, 'could not remove old backups; a later backup tries again')
     }
@@ -75,11 +78,11 @@ export class Retention {
   /**
    * Removes the versions that the plan no longer keeps and that were marked a day ago, and marks others.
    *
-   * @throws `object_store_unavailable`, `object_store_error`, `backup_corrupt` for notes that cannot be read
+   * @throws `object_store_unavailable`, `object_store_error`, `backup_corrupt` for notes that cannot be read, `busy` during a purge of the cell
    */
   async prune(cellId: string, options: PruneOptions = {}): Promise<PruneResult> {
     checkNames(options, PRUNE_NAMES)
-    return await this.#pruner.prune(cellId, options)
+    return await this.#parts.noting(cellId, () => this.#pruner.prune(cellId, options))
   }
 
   /**
@@ -112,24 +115,30 @@ export class Retention {
     return await this.#notes.readPlan(notes, options)
   }
 
-  /** @param plan undefined: the store's plan holds again @throws `invalid_setting` */
+  /** @param plan undefined: the store's plan holds again @throws `invalid_setting`, `busy` during a purge of the cell */
   async setPlan(cellId: string, plan: string | undefined, options: CallOptions = {}): Promise<void> {
     checkNames(options, CALL_NAMES)
     if (plan !== undefined) parsePlan(plan)
-    const { notes } = await listNoted(this.#parts.index, cellId, options)
-    await this.#notes.writePlan(cellId, notes, plan, this.#parts.clock.now(), options)
+    const { index, clock, noting } = this.#parts
+    await noting(cellId, async () => {
+      const { notes } = await listNoted(index, cellId, options)
+      await this.#notes.writePlan(cellId, notes, plan, clock.now(), options)
+    })
   }
 
   /**
    * Records that a version was restored and found whole. Only what is older than the base of the version that was proven
-   * last may be removed. Call it in order: a later call replaces an earlier one.
+   * last may be removed. Call it in order: a later call replaces an earlier one. A version that is gone is proven no more.
    */
   async recordProven(cellId: string, version: string, options: CallOptions = {}): Promise<void> {
-    const { clock, table } = this.#parts
-    const { notes } = await listNoted(this.#parts.index, cellId, options)
-    const proof = { version, provenAt: clock.now() }
-    await this.#notes.writeProof(cellId, notes, proof, options)
-    table.noteProof(cellId, proof)
+    const { index, clock, table, noting } = this.#parts
+    await noting(cellId, async () => {
+      const { versions, notes } = await listNoted(index, cellId, options)
+      if (!versions.some((each) => each.version === version)) return
+      const proof = { version, provenAt: clock.now() }
+      await this.#notes.writeProof(cellId, notes, proof, options)
+      table.noteProof(cellId, proof)
+    })
   }
 
   /** As far as this machine knows; asks nobody. */

@@ -58,8 +58,9 @@ async function prune(cellId: string): Promise<void> {
   const table = new RetentionTable(store.core.state)
   const { restores } = destination
   const removing: Removing = (id, run) => restores.removing(id, run)
+  const noting = <T>(_id: string, write: () => Promise<T>) => write()
   const removalsEnded = async () => {}
-  const parts = { ...destination, table, historyMs: HISTORY_MS, removing, removalsEnded }
+  const parts = { ...destination, table, historyMs: HISTORY_MS, removing, noting, removalsEnded }
   await new Retention(parts).prune(cellId)
 }
 
