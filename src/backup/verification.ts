@@ -6,7 +6,7 @@ import type { Need } from './archiver/job.ts'
 import type { CallOptions } from './object-store/object-store.ts'
 import type { VerificationTable } from './verify/verification-table.ts'
 import type { VerifyOptions, VerifyResult } from './verify/verify-types.ts'
-import { checkVersion, compareVersions } from './versions/object-keys.ts'
+import { checkVersion, compareVersions, noBackupYet } from './versions/object-keys.ts'
 import { listingOf } from './versions/version-index.ts'
 
 export interface VerificationParts {
@@ -40,6 +40,8 @@ export class Verification {
       return proof?.version === result.version ? { ...result, provenAt: proof.provenAt } : result
     } catch (error) {
       if (!isCellError(error, 'backup_corrupt')) throw error
+      // Its cell was deleted and purged meanwhile: nothing is missing.
+      if (isStored && (await this.#isPurged(cellId, { signal }))) throw noBackupYet()
       if (!(await this.#isMadeUpFor(cellId, version, { signal }))) {
         const { version: object, member = '' } = error.details
         table.noteDamage(cellId, { version: object ?? member, member, foundAt: clock.now() })
@@ -58,6 +60,12 @@ export class Verification {
       if (await this.#isRestorable(cellId, before.version, options)) return
     }
     await destination.retention.recordProven(cellId, version, options)
+  }
+
+  async #isPurged(cellId: string, options: CallOptions): Promise<boolean> {
+    const { retention, index } = this.#parts.destination
+    if (retention.lastStoredAt(cellId) !== undefined) return false
+    return (await index.versions(cellId, options)).length === 0
   }
 
   /** Whether a newer version than the damaged one is proven, and does not rest on what is damaged. */

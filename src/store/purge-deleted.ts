@@ -1,6 +1,7 @@
 import type { BackupDestination } from '../backup/archiver/backup-destination.ts'
 import { objectStoreNotConfigured } from '../backup/backup-manager.ts'
 import type { CallOptions } from '../backup/object-store/object-store.ts'
+import type { VerificationTable } from '../backup/verify/verification-table.ts'
 import { CALL_NAMES } from '../backup/versions/option-names.ts'
 import { checkNames } from '../base/known-names.ts'
 import type { Log } from '../base/log.ts'
@@ -11,12 +12,13 @@ import type { PurgedCell } from './cell-directory.ts'
 interface PurgeParts {
   destination: Pick<BackupDestination, 'restores' | 'retention' | 'settled'> | undefined
   registry: CellRegistry
+  verifications: Pick<VerificationTable, 'remove'> | undefined
   settings: { log: Log }
 }
 
 /** @throws as `CellDirectory.purgeCell` */
 export async function purgeDeleted(
-  { destination, registry, settings: { log } }: PurgeParts,
+  { destination, registry, verifications, settings: { log } }: PurgeParts,
   id: string,
   options: CallOptions,
 ): Promise<PurgedCell> {
@@ -33,6 +35,8 @@ export async function purgeDeleted(
     // A backup that was cut before the deletion may be on its way. None can begin now.
     await destination.settled(id, options)
     const gone = await retention.purge(id, options)
+    // Damage that was found after the deletion.
+    verifications?.remove(id)
     // Its id stays known as that of a deleted cell.
     registry.eraseName(id)
     return gone
