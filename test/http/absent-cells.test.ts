@@ -1,4 +1,5 @@
 import { afterEach, expect, test } from 'vitest'
+import { FakeClock } from '../support/fake-clock.ts'
 import { Bench, type BenchOptions } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
 import { UNKNOWN_ID } from './rows/row.ts'
@@ -95,7 +96,8 @@ test('if the account has its quota of cells, or of bytes', async () => {
 })
 
 test('if the account has moved as many bytes as it may', async () => {
-  await open({ store: { quotas: { backupMibPerSecond: 1 } } })
+  // Seconds until it may again are in the answer.
+  await open({ store: { quotas: { backupMibPerSecond: 1 }, clock: new FakeClock() } })
   // Each counts as a MiB, and a minute's worth may come at once.
   const plan = { method: 'POST', path: '/v1/databases/{cell}/restore', body: { dry_run: true } }
   while ((await bench.send(plan)).status === 200);
@@ -104,7 +106,7 @@ test('if the account has moved as many bytes as it may', async () => {
 
 test('while the account has its share of lists and plans under way', async () => {
   await open({ store: { quotas: { backupReadsAtOnce: 1 } } })
-  bench.objectStore.hold()
+  bench.objectStore.gates = (call) => call === 'list'
   const listed = bench.send({ method: 'GET', path: '/v1/databases/{cell}/backups' })
   await bench.objectStore.arrival()
   expect(await expectAlike()).toEqual(new Set([429, 404]))
