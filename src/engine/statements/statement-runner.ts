@@ -6,6 +6,7 @@ import type { SqlText } from '../sql-policy/sql-statement.ts'
 import type { Connection, Statement } from '../sqlite.ts'
 import type { Transactions } from '../transactions.ts'
 import type { CommitRecorder } from '../watch/commit-recorder.ts'
+import { withoutRowids } from './last-rowid.ts'
 import { type BoundParams, encodeParams } from './parameters.ts'
 import { type PreparedStatement, PreparedStatements } from './prepared-statements.ts'
 import { collectRows, decodeObject, decodeRow, type RawRow, rowObject } from './rows.ts'
@@ -121,11 +122,15 @@ export class StatementRunner {
   }
 
   #run(prepared: PreparedStatement, bound: BoundParams, options: SqlOptions): AnyResult {
-    if (prepared.growsSchema) return this.#transactions.run(() => this.#growSchema(prepared, bound))
-    if (!prepared.statement.reader) return this.#change(prepared, bound)
-    if (prepared.statement.readonly) return this.#read(prepared, bound, options)
-    // RETURNING: the rows come during the change, so that too many of them must undo it.
-    return this.#transactions.run(() => this.#changeAndRead(prepared, bound, options))
+    try {
+      if (prepared.growsSchema) return this.#transactions.run(() => this.#growSchema(prepared, bound))
+      if (!prepared.statement.reader) return this.#change(prepared, bound)
+      if (prepared.statement.readonly) return this.#read(prepared, bound, options)
+      // RETURNING: the rows come during the change, so that too many of them must undo it.
+      return this.#transactions.run(() => this.#changeAndRead(prepared, bound, options))
+    } catch (error) {
+      throw withoutRowids(error, this.#connection, prepared, bound)
+    }
   }
 
   /** Only afterwards is it known how long the schema is, and what is in it: an ALTER may rename in many places. */
