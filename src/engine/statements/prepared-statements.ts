@@ -28,6 +28,8 @@ export interface PreparedStatement {
   readonly changesSchema: boolean
   /** CREATE or ALTER: the schema's text may be longer after it. */
   readonly growsSchema: boolean
+  /** ANALYZE, or PRAGMA optimize: SQLite keeps the statistics with the schema. */
+  readonly analyzes: boolean
   /** ALTER: it may change the text of other things in the schema, too. */
   readonly renames: boolean
   readonly insertRowid: InsertRowid
@@ -179,6 +181,7 @@ export class PreparedStatements {
       changesRows: !explain && CHANGES_ROWS.has(verb),
       changesSchema,
       growsSchema: !explain && (verb === 'CREATE' || verb === 'ALTER'),
+      analyzes: (!explain && verb === 'ANALYZE') || changesUnseen,
       renames: !explain && verb === 'ALTER',
       deletes: !explain && (verb === 'DELETE' || verb === 'DROP'),
       insertRowid: this.#inserts.of(tokens, head),
