@@ -7,8 +7,8 @@ import { CellDatabase, type CellHooks } from './cell-database.ts'
 import type { CellDatabaseSettings } from './cell-settings.ts'
 import { FairShares } from './fair-shares.ts'
 import { Quarantine } from './quarantine.ts'
-import { schemaWeight } from './schema-weight.ts'
 import { checkClosedCell } from './recovery-check.ts'
+import { schemaWeight } from './schema-weight.ts'
 import { toCellError } from './sqlite-errors.ts'
 
 /** How the pool finds and opens a cell. */
@@ -182,7 +182,11 @@ export class CellPool {
     const quarantined = (reason: CellError) => this.quarantine.begin(id, reason)
     try {
       const schemaGrew = () => this.#noteSchema(id, owner, database)
-      const database: CellDatabase = new CellDatabase(paths.database, settings, { ...hooks, quarantined, schemaGrew })
+      const database: CellDatabase = new CellDatabase(paths.database, settings, {
+        ...hooks,
+        quarantined,
+        schemaGrew,
+      })
       database.touch()
       this.#open.set(id, database)
       this.#noteSchema(id, owner, database)

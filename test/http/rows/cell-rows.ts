@@ -379,6 +379,12 @@ export const CELL_ROWS: Row[] = [
     },
   },
   {
+    title: 'a deletion with a field that deletions do not have',
+    ask: { method: 'DELETE', path: `${path}/{cell}`, body: { dry_run: true } },
+    status: 400,
+    problem: { code: 'invalid_request', field: 'dry_run' },
+  },
+  {
     title: 'the deletion of a cell',
     ask: { method: 'DELETE', path: `${path}/{cell}` },
     status: 200,
