@@ -1442,6 +1442,19 @@ export interface components {
                 } & components["schemas"]["Problem"];
             };
         };
+        /** @description invalid_json, invalid_key, invalid_request */
+        kvDelete400: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "invalid_json" | "invalid_key" | "invalid_request";
+                } & components["schemas"]["Problem"];
+            };
+        };
         /** @description integer_overflow, invalid_json, invalid_key, invalid_request, invalid_ttl, not_an_integer */
         kvIncr400: {
             headers: {
@@ -1452,19 +1465,6 @@ export interface components {
                 "application/problem+json": {
                     /** @enum {unknown} */
                     code?: "integer_overflow" | "invalid_json" | "invalid_key" | "invalid_request" | "invalid_ttl" | "not_an_integer";
-                } & components["schemas"]["Problem"];
-            };
-        };
-        /** @description invalid_json, invalid_key, invalid_request */
-        kvTtl400: {
-            headers: {
-                "X-Request-Id": components["headers"]["RequestId"];
-                [name: string]: unknown;
-            };
-            content: {
-                "application/problem+json": {
-                    /** @enum {unknown} */
-                    code?: "invalid_json" | "invalid_key" | "invalid_request";
                 } & components["schemas"]["Problem"];
             };
         };
@@ -2225,12 +2225,14 @@ export interface operations {
                     };
                 };
             };
-            400: components["responses"]["invalid_request"];
+            400: components["responses"]["createAccount400"];
             401: components["responses"]["unauthorized"];
             403: components["responses"]["listApiKeys403"];
             404: components["responses"]["cell_not_found"];
             408: components["responses"]["request_timeout"];
             409: components["responses"]["no_backup"];
+            413: components["responses"]["body_too_large"];
+            415: components["responses"]["unsupported_media_type"];
             422: components["responses"]["backup_corrupt"];
             429: components["responses"]["rate_limited"];
             431: components["responses"]["headers_too_large"];
@@ -2699,13 +2701,15 @@ export interface operations {
                     "application/json": components["schemas"]["DeleteResult"];
                 };
             };
-            400: components["responses"]["changes400"];
+            400: components["responses"]["kvDelete400"];
             401: components["responses"]["unauthorized"];
             403: components["responses"]["createApiKey403"];
             404: components["responses"]["cell_not_found"];
             408: components["responses"]["request_timeout"];
             409: components["responses"]["no_backup"];
             412: components["responses"]["precondition_failed"];
+            413: components["responses"]["body_too_large"];
+            415: components["responses"]["unsupported_media_type"];
             422: components["responses"]["backup_corrupt"];
             429: components["responses"]["rate_limited"];
             431: components["responses"]["headers_too_large"];
@@ -2790,7 +2794,7 @@ export interface operations {
                     "application/json": (components["schemas"]["TtlLeft"] | null)[];
                 };
             };
-            400: components["responses"]["kvTtl400"];
+            400: components["responses"]["kvDelete400"];
             401: components["responses"]["unauthorized"];
             403: components["responses"]["listApiKeys403"];
             404: components["responses"]["cell_not_found"];
@@ -2985,7 +2989,7 @@ export interface operations {
                     };
                 };
             };
-            400: components["responses"]["kvTtl400"];
+            400: components["responses"]["kvDelete400"];
             401: components["responses"]["unauthorized"];
             403: components["responses"]["createApiKey403"];
             404: components["responses"]["cell_not_found"];
@@ -3029,7 +3033,7 @@ export interface operations {
                     "application/json": components["schemas"]["FoundEntry"];
                 };
             };
-            400: components["responses"]["kvTtl400"];
+            400: components["responses"]["kvDelete400"];
             401: components["responses"]["unauthorized"];
             403: components["responses"]["createApiKey403"];
             404: components["responses"]["cell_not_found"];

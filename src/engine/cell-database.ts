@@ -34,8 +34,8 @@ export interface CellHooks extends FailureHooks {
    * schema; the same text comes again if that is rolled back.
    */
   beforePrepare?(database: CellDatabase, sql: string): boolean
-  /** After a statement that made the schema longer, or may have. @param bytes of SQL text that it has now */
-  schemaGrew?(bytes: number): void
+  /** After a statement that made the schema longer, or may have, or the planner's statistics. */
+  schemaGrew?(): void
   /** After the first commit since {@link CellDatabase.dirty} was cleared. */
   changed?(database: CellDatabase): void
   /** Before the frames of the write-ahead log are moved into the database and may be overwritten. */
@@ -378,7 +378,7 @@ export class CellDatabase {
     return new StatementRunner(this.#connection, this.settings, this.#transactions, {
       beforePrepare: (sql) => this.#hooks.beforePrepare?.(this, sql) ?? false,
       changing: () => this.#changing(),
-      schemaGrew: (bytes) => this.#hooks.schemaGrew?.(bytes),
+      schemaGrew: () => this.#hooks.schemaGrew?.(),
       changed: () => this.#changed(UNKNOWN_WEIGHT),
       deletion: (run) => this.#deleteReserve.forDeletion(run),
       recorder: () => this.recorder,

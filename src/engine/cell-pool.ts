@@ -8,8 +8,8 @@ import type { CellDatabaseSettings } from './cell-settings.ts'
 import { FairShares } from './fair-shares.ts'
 import { Quarantine } from './quarantine.ts'
 import { checkClosedCell } from './recovery-check.ts'
+import { schemaWeight } from './schema-weight.ts'
 import { toCellError } from './sqlite-errors.ts'
-import { SCHEMA_BYTES } from './statements/statement-runner.ts'
 
 /** How the pool finds and opens a cell. */
 export interface CellOpener {
@@ -29,7 +29,7 @@ export interface CellOpener {
 export interface PoolBounds {
   /** Cells that are open at the same time. */
   cellsMax: number
-  /** Bytes of SQL text in all of their schemas: SQLite keeps each schema in memory while its cell is open. */
+  /** Bytes of SQL text in all of their schemas, as {@link schemaWeight} counts: SQLite keeps each in memory while its cell is open. */
   schemaBytesMax?: number | undefined
 }
 
@@ -181,11 +181,15 @@ export class CellPool {
     const hooks = this.#opener.hooks(id)
     const quarantined = (reason: CellError) => this.quarantine.begin(id, reason)
     try {
-      const schemaGrew = (bytes: number) => this.#noteSchema(id, owner, bytes)
-      const database = new CellDatabase(paths.database, settings, { ...hooks, quarantined, schemaGrew })
+      const schemaGrew = () => this.#noteSchema(id, owner, database)
+      const database: CellDatabase = new CellDatabase(paths.database, settings, {
+        ...hooks,
+        quarantined,
+        schemaGrew,
+      })
       database.touch()
       this.#open.set(id, database)
-      if (this.#schemas !== undefined) this.#noteSchema(id, owner, schemaBytesOf(database))
+      this.#noteSchema(id, owner, database)
       return database
     } catch (error) {
       if (!this.#open.has(id)) this.#cells.delete(id)
@@ -201,9 +205,9 @@ export class CellPool {
     return this.#open.get(id)?.quarantined === undefined ? undefined : this.#close(id)
   }
 
-  #noteSchema(id: string, owner: string, bytes: number): void {
+  #noteSchema(id: string, owner: string, database: CellDatabase): void {
     if (this.#schemas === undefined) return
-    this.#schemas.set(id, owner, bytes)
+    this.#schemas.set(id, owner, schemaWeight(database))
     this.#makeRoom(this.#schemas, id)
   }
 
@@ -240,14 +244,5 @@ export class CellPool {
     bits ^= bits << 5
     this.#randomBits = bits
     return (bits >>> 0) % end
-  }
-}
-
-/** 0 if it can't be read: then the cell's first statement fails, and says why. */
-function schemaBytesOf(database: CellDatabase): number {
-  try {
-    return database.prepare(SCHEMA_BYTES).pluck().get() as number
-  } catch {
-    return 0
   }
 }

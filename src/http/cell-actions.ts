@@ -13,6 +13,7 @@ import {
   type CellCall,
   cellAction,
   cellActionWith,
+  emptyBody,
   type HttpContext,
   ok,
   takeTurn,
@@ -138,7 +139,7 @@ export const renameCell = cellActionWith(renameSchema, async (call, body) => {
   return ok(encodeCell(store.findCell(cellId) as CellRecord))
 })
 
-export const deleteCell = cellAction(async (call) => {
+export const deleteCell = cellActionWith(emptyBody, async (call) => {
   const { context, cellId, cell, requestId, permit } = call
   await takeTurn(call, cell.accountId)
   await context.service.deleteCell(cellId, { requestId, permit })

@@ -20,6 +20,7 @@ import {
   cellActionWith,
   cellActionWithQuery,
   decodeKey,
+  emptyBody,
   ok,
   type Run,
 } from './action.ts'
@@ -46,7 +47,9 @@ export const getEntry = cellAction(async ({ context, request, cellId, permit, re
   return { ...ok(encodeEntry(entry)), headers }
 })
 
-export const deleteEntry = cellAction(async ({ context, request, cellId, permit, requestId, segments }) => {
+/** A condition in its body would be one that nobody judges. */
+export const deleteEntry = cellActionWith(emptyBody, async (call) => {
+  const { context, request, cellId, permit, requestId, segments } = call
   const key = decodeKey(segments[1] ?? '')
   const ifVersion = deleteCondition(request)
   const { deleted } = await context.service.execute(

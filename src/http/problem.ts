@@ -144,7 +144,8 @@ function inHttpTerms(error: CellError): CellError {
   const [, at, option = ''] = OPTION_FIELD.exec(error.details.field ?? '') ?? []
   const field = FIELD_OF_OPTION.get(option)
   if (field === undefined) return error
-  const message = error.message.replaceAll(option, field)
+  // Only the whole word: the setting limits.ttlSecondsMax keeps its name.
+  const message = error.message.replaceAll(new RegExp(`\\b${option}\\b`, 'g'), field)
   return new CellError(error.code, message, { ...error.details, field: `${at}${field}` })
 }
 

@@ -1,5 +1,5 @@
 import { quotaExceeded } from '../catalog/account-quotas.ts'
-import { CellError } from '../errors.ts'
+import { CellError, isCellError } from '../errors.ts'
 import type { CellService, ExecuteOptions } from '../service/cell-service.ts'
 import type { CellOperation, ResultOf } from '../service/operations.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
@@ -120,8 +120,9 @@ export class StoredBytesQuota {
       const growth = over < max * DELETE_SHARE ? 'deletions' : 'none'
       return (await service.execute(cellId, { ...operation, growth }, options)) as ResultOf<O>
     } catch (error) {
-      // The cell's own bound has the same code, and a schema that is too long has no code of SQLite's.
-      const isFull = error instanceof CellError && error.details.sqliteCode === 'SQLITE_FULL'
+      // The cell's own bound has the same code, and a schema that is too long has no code of SQLite's. A table at its last rowid
+      // has SQLite's code alone.
+      const isFull = isCellError(error, 'cell_full') && error.details.sqliteCode === 'SQLITE_FULL'
       throw over >= 0 && isFull ? this.#exceeded(accountId, max, error) : error
     } finally {
       this.#stored.changed(accountId, cellId)

@@ -154,8 +154,8 @@ describe('an error about an option that bodies call something else', () => {
     ['entries[2].ttlSeconds', 'entries[2].ttl_seconds'],
     ['operations[1].entries[2].ttlSeconds', 'operations[1].entries[2].ttl_seconds'],
   ])('names %s as %s', (option, field) => {
-    const detail = `${field} is a whole number from 1 to 9.`
-    expect(shown(`${option} is a whole number from 1 to 9.`, option)).toMatchObject({
+    const detail = `${field} is a whole number from 1 to 9 (limits.ttlSecondsMax).`
+    expect(shown(`${option} is a whole number from 1 to 9 (limits.ttlSecondsMax).`, option)).toMatchObject({
       field,
       detail,
       limit: 9,

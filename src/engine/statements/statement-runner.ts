@@ -6,6 +6,7 @@ import type { SqlText } from '../sql-policy/sql-statement.ts'
 import type { Connection, Statement } from '../sqlite.ts'
 import type { Transactions } from '../transactions.ts'
 import type { CommitRecorder } from '../watch/commit-recorder.ts'
+import { withoutRowids } from './last-rowid.ts'
 import { type BoundParams, encodeParams } from './parameters.ts'
 import { type PreparedStatement, PreparedStatements } from './prepared-statements.ts'
 import { collectRows, decodeObject, decodeRow, type RawRow, rowObject } from './rows.ts'
@@ -30,8 +31,8 @@ export interface RunnerEvents {
   changing(): void
   /** After a change outside of {@link Transactions}. Must not throw. */
   changed(): void
-  /** Told how many bytes of SQL text the schema has now, unless that is rolled back. Must not throw. */
-  schemaGrew(bytes: number): void
+  /** The schema, or what the planner knows of it, takes more memory now, unless that is rolled back. Must not throw. */
+  schemaGrew(): void
   /** Runs a statement that deletes; a second time if the first has failed without a trace. */
   deletion<T>(run: () => T): T
   /** Notes what statements touch; undefined while nobody watches the cell. */
@@ -40,7 +41,7 @@ export interface RunnerEvents {
 
 const CHANGES = 'SELECT changes(), last_insert_rowid()'
 
-export const SCHEMA_BYTES = 'SELECT ifnull(sum(octet_length(sql)), 0) FROM main.sqlite_schema'
+const SCHEMA_BYTES = 'SELECT ifnull(sum(octet_length(sql)), 0) FROM main.sqlite_schema'
 
 /** Those that can hold a command with a value to a full-text table. */
 const TRIGGERS = "SELECT sql FROM main.sqlite_schema WHERE type = 'trigger' AND sql LIKE '%rank%'"
@@ -124,15 +125,20 @@ export class StatementRunner {
       ? this.#events.deletion(() => this.#run(prepared, bound, options))
       : this.#run(prepared, bound, options)
     if (!prepared.onlyReads) this.#transactions.checkAfterStatement()
+    if (prepared.growsSchema || prepared.analyzes) this.#events.schemaGrew()
     return result
   }
 
   #run(prepared: PreparedStatement, bound: BoundParams, options: SqlOptions): AnyResult {
-    if (prepared.growsSchema) return this.#transactions.run(() => this.#growSchema(prepared, bound))
-    if (!prepared.statement.reader) return this.#change(prepared, bound)
-    if (prepared.statement.readonly) return this.#read(prepared, bound, options)
-    // RETURNING: the rows come during the change, so that too many of them must undo it.
-    return this.#transactions.run(() => this.#changeAndRead(prepared, bound, options))
+    try {
+      if (prepared.growsSchema) return this.#transactions.run(() => this.#growSchema(prepared, bound))
+      if (!prepared.statement.reader) return this.#change(prepared, bound)
+      if (prepared.statement.readonly) return this.#read(prepared, bound, options)
+      // RETURNING: the rows come during the change, so that too many of them must undo it.
+      return this.#transactions.run(() => this.#changeAndRead(prepared, bound, options))
+    } catch (error) {
+      throw withoutRowids(error, this.#connection, prepared, bound)
+    }
   }
 
   /** Only afterwards is it known how long the schema is, and what is in it: an ALTER may rename in many places. */
@@ -141,10 +147,7 @@ export class StatementRunner {
     if (prepared.renames && prepared.tenantSafe) this.#checkTriggers()
     const bytes = this.#connection.prepare(SCHEMA_BYTES).pluck().get() as number
     const limit = this.#limits.schemaBytesMax
-    if (bytes <= limit) {
-      this.#events.schemaGrew(bytes)
-      return result
-    }
+    if (bytes <= limit) return result
     throw new CellError(
       'cell_full',
       `The schema of the cell would have ${bytes} bytes of SQL text; it may have ${limit} (limits.schemaBytesMax). Drop something first.`,

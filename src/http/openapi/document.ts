@@ -96,8 +96,10 @@ function describe(
   operation: Operation,
   { schemas, problems }: { schemas: JsonSchemas; problems: ProblemResponses },
 ) {
-  const [, path, action] = route
+  const [method, path, action] = route
   const { otherwise } = operation
+  // A deletion reads its body only to refuse what is in it, and generators know no deletions with a body.
+  const body = method === 'DELETE' ? undefined : action.body
   const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name)
   const parameters = [
     ...names.map((name) => ({ name, in: 'path', required: true, schema: pathParameter(name, schemas) })),
@@ -110,7 +112,7 @@ function describe(
     summary: operation.summary,
     ...(action.needsKey ? {} : { security: [] }),
     ...(parameters.length === 0 ? {} : { parameters }),
-    ...(action.body === undefined ? {} : { requestBody: bodyOf(action.body, operation, schemas) }),
+    ...(body === undefined ? {} : { requestBody: bodyOf(body, operation, schemas) }),
     responses: {
       [operation.status ?? 200]: successOf(operation, schemas, DATABASE),
       ...(otherwise === undefined ? {} : { [otherwise.status]: successOf(otherwise, schemas) }),

@@ -97,6 +97,12 @@ export const API_KEY_ROWS: Row[] = [
     body: { ...created, name: 'n'.repeat(255) },
   },
   {
+    title: 'a name of 255 characters that UTF-16 writes with two units each',
+    ask: { method: 'POST', path, body: { name: '😀'.repeat(255) } },
+    status: 201,
+    body: { ...created, name: '😀'.repeat(255) },
+  },
+  {
     title: 'a name of 256 characters',
     ask: { method: 'POST', path, body: { name: 'n'.repeat(256) } },
     status: 400,

@@ -40,6 +40,12 @@ export const CELL_ROWS: Row[] = [
     body: { ...created, name: 'n'.repeat(255) },
   },
   {
+    title: 'a name of 255 characters that UTF-16 writes with two units each',
+    ask: { method: 'POST', path, body: { name: '😀'.repeat(255) } },
+    status: 201,
+    body: { ...created, name: '😀'.repeat(255) },
+  },
+  {
     title: 'a name of 256 characters',
     ask: { method: 'POST', path, body: { name: 'n'.repeat(256) } },
     status: 400,
@@ -371,6 +377,12 @@ export const CELL_ROWS: Row[] = [
       last_proven: null,
       last_backup: { version: VERSION, kind: 'snapshot', created_at: TIME },
     },
+  },
+  {
+    title: 'a deletion with a field that deletions do not have',
+    ask: { method: 'DELETE', path: `${path}/{cell}`, body: { dry_run: true } },
+    status: 400,
+    problem: { code: 'invalid_request', field: 'dry_run' },
   },
   {
     title: 'the deletion of a cell',

@@ -107,6 +107,20 @@ export const KV_ENTRY_ROWS: Row[] = [
     }),
   ),
   {
+    title: 'a deletion with a condition in its body, where none is judged',
+    before: [put('k', { value: 'v' })],
+    ask: { method: 'DELETE', path: `${kv}/k`, body: { if_version: '1' } },
+    status: 400,
+    problem: { code: 'invalid_request', field: 'if_version' },
+  },
+  {
+    title: 'a deletion with a body without fields',
+    before: [put('k', { value: 'v' })],
+    ask: { method: 'DELETE', path: `${kv}/k`, body: {} },
+    status: 200,
+    body: { key: 'k', deleted: true },
+  },
+  {
     title: 'a deletion of an entry that must not be there',
     ask: { method: 'DELETE', path: `${kv}/k`, headers: { 'if-none-match': '*' } },
     status: 400,

@@ -365,4 +365,14 @@ export const SQL_ROWS: Row[] = [
     status: 507,
     problem: { code: 'cell_full', limit: 262_144, sqlite_code: 'SQLITE_FULL' },
   },
+  {
+    title: 'a table with AUTOINCREMENT whose last rowid is used',
+    before: [
+      sql('CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, a)'),
+      sql('INSERT INTO t (id) VALUES (9223372036854775807)'),
+    ],
+    ask: sql('INSERT INTO t (a) VALUES (1)'),
+    status: 400,
+    problem: { code: 'sql_error', sqlite_code: 'SQLITE_FULL' },
+  },
 ]

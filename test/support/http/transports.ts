@@ -92,7 +92,11 @@ export function sendOverSocket(
       port,
       method,
       path,
-      headers,
+      // Node.js says nothing of a deletion's body: the server would take it for the next request.
+      headers:
+        method === 'DELETE' && body !== undefined
+          ? { ...headers, 'content-length': String(Buffer.byteLength(body)) }
+          : headers,
       ...(agent === undefined ? {} : { agent }),
     }
     const request = http.request(options, (response) => {

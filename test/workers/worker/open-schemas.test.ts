@@ -51,6 +51,31 @@ test('a schema that grows while its cell is open makes room too', () => {
   expect(own.filter(isOpen).length).toBeLessThan(20)
 })
 
+test.each(['ANALYZE', 'PRAGMA optimize(0x10002)'])(
+  'statistics of the planner (%s) count as what SQLite keeps of them, from then on and in a cell that is opened',
+  (analyze) => {
+    const { worker, newCell, isOpen } = openWorker({ openSchemaBytesMax: 200 * KIB })
+    const neighbour = newCell('neighbour')
+    worker.sql(neighbour, view('v', 20 * KIB))
+    const own = Array.from({ length: 6 }, () => newCell('attacker'))
+    for (const id of own) {
+      worker.sql(id, 'CREATE TABLE t (a)')
+      worker.sql(id, 'CREATE INDEX i ON t (a)')
+      // SQLite keeps up to 24 keys of each index, whole: here 2.4 MB.
+      worker.sql(
+        id,
+        'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 24) INSERT INTO t SELECT i || hex(zeroblob(50000)) FROM n',
+      )
+      worker.sql(id, analyze)
+    }
+    expect(isOpen(neighbour)).toBe(true)
+    expect(own.map(isOpen)).toEqual([false, false, false, false, true, true])
+    for (const id of own) worker.sql(id, 'SELECT 1')
+    expect(isOpen(neighbour)).toBe(true)
+    expect(own.filter(isOpen)).toHaveLength(2)
+  },
+)
+
 test('of the cells that may be open, an account with many does not close those of one with few', () => {
   const { worker, newCell, isOpen } = openWorker({ openCellsMax: 10 })
   const few = Array.from({ length: 5 }, () => newCell('few'))
