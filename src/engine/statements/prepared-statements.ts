@@ -28,13 +28,10 @@ export interface PreparedStatement {
   readonly changesSchema: boolean
   /** CREATE or ALTER: the schema's text may be longer after it. */
   readonly growsSchema: boolean
-<<<<<<< HEAD
   /** It may have foreign keys judged only at the COMMIT: a table with such keys, or PRAGMA defer_foreign_keys. */
   readonly defersKeys: boolean
-=======
   /** ANALYZE, or PRAGMA optimize: SQLite keeps the statistics with the schema. */
   readonly analyzes: boolean
->>>>>>> tenant2
   /** ALTER: it may change the text of other things in the schema, too. */
   readonly renames: boolean
   readonly insertRowid: InsertRowid
@@ -189,11 +186,8 @@ export class PreparedStatements {
       changesRows: !explain && CHANGES_ROWS.has(verb),
       changesSchema,
       growsSchema: !explain && (verb === 'CREATE' || verb === 'ALTER'),
-<<<<<<< HEAD
       defersKeys: (changesSchema || verb === 'PRAGMA') && DEFERS.test(sql),
-=======
       analyzes: (!explain && verb === 'ANALYZE') || changesUnseen,
->>>>>>> tenant2
       renames: !explain && verb === 'ALTER',
       deletes: !explain && (verb === 'DELETE' || verb === 'DROP'),
       insertRowid: this.#inserts.of(tokens, head),
