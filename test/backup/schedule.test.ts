@@ -1,108 +1,10 @@
 import { setImmediate } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
-import type { Need } from '../../src/backup/archiver/job.ts'
-import { type BackupProgress, untouched } from '../../src/backup/changes/backup-progress.ts'
-import type { ChangedCells } from '../../src/backup/changes/changed-cells.ts'
-import { BackupSchedule, type ScheduleSettings } from '../../src/backup/schedule.ts'
-import type { BackupResult } from '../../src/backup/versions/backup-types.ts'
+import type { BackupProgress } from '../../src/backup/changes/backup-progress.ts'
+import type { BackupSchedule } from '../../src/backup/schedule.ts'
 import { CellError } from '../../src/errors.ts'
-import { FakeClock } from '../support/fake-clock.ts'
+import { HOUR_MS, MINUTE_MS, PlannedBackups, pass } from '../support/backup/planned-backups.ts'
 import { turnsUntil } from '../support/turns.ts'
-
-const MINUTE_MS = 60_000
-const HOUR_MS = 60 * MINUTE_MS
-
-/** Backups that take as long as the test wants, of cells that change when the test says so. */
-class PlannedBackups implements Pick<ChangedCells, keyof ChangedCells> {
-  readonly clock = new FakeClock(0)
-  readonly cells = new Map<string, BackupProgress>()
-  readonly made: { cellId: string; kind: string; at: number }[] = []
-  readonly needs: Need[] = []
-  readonly running: { cellId: string; end: (error?: Error) => void }[] = []
-  readonly lines: { level: string; message: string; cellId?: string }[] = []
-  /** What each backup fails with. */
-  failure: Error | undefined
-  /** Backups end at once. */
-  quick = true
-  /** How often rows were read. */
-  scans = 0
-  looks = 0
-
-  schedule(settings: Partial<ScheduleSettings>, random = () => 0): BackupSchedule {
-    const log = {
-      info: (fields: object, message: string) => void this.lines.push({ level: 'info', message, ...fields }),
-      warn: (fields: object, message: string) => void this.lines.push({ level: 'warn', message, ...fields }),
-      error() {},
-    }
-    const schedule = new BackupSchedule({ concurrency: 2, ...settings }, this, this.clock, random, log)
-    schedule.start((cellId, kind, { signal }, need) => this.make(cellId, kind, signal, need))
-    this.scans = 0
-    return schedule
-  }
-
-  change(cellId: string): void {
-    const now = this.clock.now()
-    const before = this.cells.get(cellId)
-    this.cells.set(cellId, {
-      ...untouched(cellId),
-      lastBackupAt: now,
-      lastSnapshotAt: now,
-      changedAt: now,
-      ...before,
-      dirty: true,
-      dirtySinceSnapshot: true,
-    })
-  }
-
-  all(): BackupProgress[] {
-    this.scans++
-    return [...this.cells.values()].filter((each) => each.dirty || each.dirtySinceSnapshot)
-  }
-
-  find(cellId: string): BackupProgress | undefined {
-    this.looks++
-    return this.cells.get(cellId)
-  }
-
-  accountOf(cellId: string): string {
-    return cellId.split('/')[1] ?? ''
-  }
-
-  times(): number[] {
-    return this.made.map(({ at }) => at)
-  }
-
-  async make(
-    cellId: string,
-    kind: 'snapshot' | 'incremental',
-    signal?: AbortSignal,
-    need: Need = 'background',
-  ): Promise<BackupResult> {
-    const at = this.clock.now()
-    const progress = this.cells.get(cellId) as BackupProgress
-    this.made.push({ cellId, kind, at })
-    this.needs.push(need)
-    if (this.failure !== undefined) throw this.failure
-    if (!this.quick) {
-      await new Promise<void>((resolve, reject) => {
-        this.running.push({ cellId, end: (error) => (error ? reject(error) : resolve()) })
-        signal?.addEventListener('abort', () => reject(new CellError('store_closed', 'closed')))
-      })
-    }
-    const after: BackupProgress = { ...progress, dirty: false, lastBackupAt: at }
-    if (kind === 'snapshot') Object.assign(after, { dirtySinceSnapshot: false, lastSnapshotAt: at })
-    this.cells.set(cellId, after)
-    return {} as BackupResult
-  }
-}
-
-/** Lets time pass in steps, and what falls due be done. */
-async function pass(backups: PlannedBackups, ms: number, stepMs = MINUTE_MS): Promise<void> {
-  for (let passed = 0; passed < ms; passed += stepMs) {
-    backups.clock.advance(stepMs)
-    for (let turn = 0; turn < 5; turn++) await setImmediate()
-  }
-}
 
 describe('The schedule', () => {
   test('backs a changed cell up after each interval, counted from its last backup', async () => {
@@ -325,62 +227,6 @@ describe('The schedule', () => {
     await pass(backups, 2 * MINUTE_MS)
     expect(backups.lines.map(({ cellId }) => cellId)).toEqual(['kept'])
     expect(backups.made.map(({ cellId }) => cellId)).toEqual(['deleted', 'kept', 'kept'])
-  })
-
-  describe('while the object store does not answer', () => {
-    const FAILED = 'a scheduled backup failed; trying again later'
-    const GO_ON = 'scheduled backups fail: the object store does not answer; trying again'
-    const MADE_UP = 'the scheduled backups that failed while the object store did not answer are stored'
-
-    /** Forty cells whose backups fail from now on. */
-    function failing() {
-      const backups = new PlannedBackups()
-      const schedule = backups.schedule({ incrementalEveryMs: MINUTE_MS, concurrency: 10 })
-      const cells = Array.from({ length: 40 }, (_, i) => `cell ${i}`)
-      for (const cellId of cells) {
-        backups.change(cellId)
-        schedule.changed(cellId)
-      }
-      backups.failure = new CellError('object_store_unavailable', 'down')
-      const said = () => backups.lines.splice(0).map(({ level, message, cellId, ...rest }) => [message, rest])
-      return { backups, schedule, said }
-    }
-
-    test('has a line for the first failure, some with a count, and one once all is stored, and none for each cell', async () => {
-      const { backups, said } = failing()
-      await pass(backups, 90_000, 30_000)
-      const err = backups.failure
-      expect(said()).toEqual([[FAILED, { kind: 'incremental', err, retryMs: 30_000 }]])
-      await pass(backups, HOUR_MS)
-      const lines = said()
-      expect(lines.map(([message]) => message)).toEqual(Array(lines.length).fill(GO_ON))
-      // At intervals that double.
-      expect(lines.length).toBeGreaterThan(3)
-      expect(lines.length).toBeLessThan(8)
-      expect(lines[0]?.[1]).toMatchObject({ err, cells: 40, failures: expect.any(Number) })
-      backups.failure = undefined
-      await pass(backups, 20 * MINUTE_MS)
-      const tried = backups.made.length
-      expect(said()).toEqual([[MADE_UP, { failures: tried - 40, downMs: expect.any(Number) }]])
-    })
-
-    test('hides no failure that has another reason', async () => {
-      const { backups, said } = failing()
-      await pass(backups, 2 * MINUTE_MS)
-      said()
-      backups.failure = new CellError('disk_full', 'full')
-      await pass(backups, 2 * MINUTE_MS)
-      expect(said().filter(([message]) => message === FAILED).length).toBeGreaterThanOrEqual(40)
-    })
-
-    test('forgets cells that are deleted', async () => {
-      const { backups, said } = failing()
-      await pass(backups, 2 * MINUTE_MS)
-      for (const cellId of [...backups.cells.keys()].slice(1)) backups.cells.delete(cellId)
-      backups.failure = undefined
-      await pass(backups, 20 * MINUTE_MS)
-      expect(said().at(-1)?.[0]).toBe(MADE_UP)
-    })
   })
 
   test('takes a backup by hand into account', async () => {
