@@ -11,7 +11,7 @@ const ENDLESS = 'WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r
 /** What a tenant hears whose statement never ends. */
 const EXPECTED = ['statement_timeout', 'busy', 'rate_limited', 'cell_restoring'] as const
 
-vi.setConfig({ testTimeout: 120_000 + ROUNDS * 60_000 })
+vi.setConfig({ testTimeout: 180_000 + ROUNDS * 60_000 })
 
 /** Tenants that start an endless statement in each of their cells, and the next as soon as one was ended. */
 class EndlessStatements {
