@@ -97,9 +97,7 @@ async function onEmptyNode(look: (store: CellStore) => void | Promise<void>): Pr
 }
 
 describe('Of all objects of a bucket, each deleted, cut, swapped and flipped (invariants 10, 14):', () => {
-  test('a version of a cell: what needs it is refused by its name, everything else restores exactly', {
-    timeout: 120_000,
-  }, async () => {
+  test('a version of a cell: what needs it is refused by its name, everything else restores exactly', async () => {
     const versions = [...contents.keys()]
     const [id, otherId] = ids as [string, string]
     for (const [i, key] of versions.entries()) {
@@ -194,9 +192,7 @@ describe('Of all objects of a bucket, each deleted, cut, swapped and flipped (in
     }
   })
 
-  test('a version of the catalog: one that is whole comes back, and the log names each that is not', {
-    timeout: 120_000,
-  }, async () => {
+  test('a version of the catalog: one that is whole comes back, and the log names each that is not', async () => {
     const versions = keysOf('backup', storeId)
     const newest = versions.at(-1) as string
     const some = [1, 2, versions.length - 2, versions.length - 1]

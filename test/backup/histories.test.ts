@@ -9,7 +9,7 @@ const STEPS = 60
 
 describe('Whatever happens to cells, to this machine and to the bucket (invariants 9, 10, 14):', () => {
   test(`what restores is exactly its version, and damage is refused by name: ${HISTORIES} histories`, {
-    timeout: 30_000 + HISTORIES * 20_000,
+    timeout: 180_000 + HISTORIES * 20_000,
   }, async () => {
     const seeds = seededRandom()
     const totals: Record<string, number> = {}

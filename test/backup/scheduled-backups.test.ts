@@ -83,9 +83,7 @@ describe('Scheduled backups of a real store', () => {
     return states
   }
 
-  test('appear, and every listed one restores at every step', {
-    timeout: 120_000,
-  }, async () => {
+  test('appear, and every listed one restores at every step', async () => {
     const store = await place.create({ objectStore: recording, backups: settings })
     const cell = createLedger(store)
     const states = recordStates(cell)
@@ -153,9 +151,7 @@ describe('Scheduled backups of a real store', () => {
     expect(recording.calls).toEqual([])
   })
 
-  test('are on by default, and cells that do not change cost no request in days', {
-    timeout: 120_000,
-  }, async () => {
+  test('are on by default, and cells that do not change cost no request in days', async () => {
     const byDefault = { snapshotEveryMs: undefined, incrementalEveryMs: undefined }
     const store = await place.create({ objectStore: recording, backups: byDefault })
     const cells = Array.from({ length: 50 }, () => store.createCell())

@@ -2,12 +2,9 @@ import { execFileSync } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
 import Database from 'better-sqlite3'
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { ENTRY, Workplace } from '../support/cli/workplace.ts'
 import { shellEnv } from '../support/package/run.ts'
-
-// Each command is a process, and other suites run beside this one.
-vi.setConfig({ testTimeout: 120_000 })
 
 interface Listed {
   databases: { id: string; name: string | null; size_bytes: number }[]

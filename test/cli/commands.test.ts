@@ -1,7 +1,7 @@
 import { execFileSync, spawn } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
-import { beforeEach, describe, expect, test, vi } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { parseApiKey } from '../../src/auth/api-key.ts'
 import { systemClock } from '../../src/base/clock.ts'
 import { silentLog } from '../../src/base/log.ts'
@@ -13,9 +13,6 @@ import { ENTRY, Workplace } from '../support/cli/workplace.ts'
 import { shellEnv } from '../support/package/run.ts'
 import { rejectedBy } from '../support/thrown.ts'
 import { until } from '../support/until.ts'
-
-// Each command is a process, and other suites run beside this one.
-vi.setConfig({ testTimeout: 90_000 })
 
 /** Runs a command on a terminal of its own (util-linux). */
 const SCRIPT = '/usr/bin/script'

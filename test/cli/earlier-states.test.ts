@@ -1,9 +1,6 @@
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { parseMoment } from '../../src/cli/moment.ts'
 import { Workplace } from '../support/cli/workplace.ts'
-
-// Each command is a process, and other suites run beside this one.
-vi.setConfig({ testTimeout: 120_000 })
 
 const TIME = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/
 const time = expect.stringMatching(TIME)

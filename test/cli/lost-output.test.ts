@@ -42,7 +42,7 @@ describe.skipIf(!fs.existsSync('/dev/full'))('output on a full disk', () => {
       printed += chunk
     })
     const address = () => /http:\/\/[^\s"]+:[1-9]\d*/.exec(printed)?.[0]
-    await until(() => address() !== undefined || node.exitCode !== null, 'the node serves', 60_000)
+    await until(() => address() !== undefined || node.exitCode !== null, 'the node serves')
     // At this level each request is logged.
     for (let i = 0; i < 3; i++) expect((await fetch(`${address()}/readyz`)).status).toBe(200)
     node.kill('SIGTERM')

@@ -1,14 +1,11 @@
 import fs from 'node:fs'
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { FileObjectStore } from '../../src/backup/object-store/file/file-object-store.ts'
 import { storedLogs } from '../support/backup/stored-logs.ts'
 import { type ServedNode, Workplace } from '../support/cli/workplace.ts'
 import { startS3rver } from '../support/s3/s3rver.ts'
 import { filesBelow } from '../support/temp-directory.ts'
 import { until } from '../support/until.ts'
-
-// Each command is a process, and other suites run beside this one.
-vi.setConfig({ testTimeout: 90_000 })
 
 /** A newcomer's whole session up to the loss of everything local, and what should be there afterwards. */
 async function workAndLoseAll(place: Workplace, node: ServedNode): Promise<string> {
@@ -48,12 +45,12 @@ async function workAndLoseAllUnasked(place: Workplace, node: ServedNode): Promis
   await sql('INSERT INTO users (name, age) VALUES (?, ?), (?, ?)', ['Ann', 31, 'Bob', 27])
   await ask('PUT', `${base}/kv/plan`, { value: 'free' })
   const versions = () => filesBelow(place.objects).filter((file) => file.includes(`${id}/backup-`))
-  await until(() => versions().length > 0, 'the node has stored a version of the cell', 60_000)
+  await until(() => versions().length > 0, 'the node has stored a version of the cell')
   await ask('PUT', `${base}/kv/session:1`, { value: 'signed in', ttl_seconds: 3_600 })
   await ask('PUT', `${base}/kv/plan`, { value: 'paid' })
   const last = Date.now()
   await sql('INSERT INTO users (name, age) VALUES (?, ?)', ['Cid', 45])
-  await until(() => isShipped(place, id, last), 'the node has shipped the last change', 60_000)
+  await until(() => isShipped(place, id, last), 'the node has shipped the last change')
   expect(versions()).toHaveLength(1)
   await node.stop('SIGKILL')
   fs.rmSync(place.dataDir, { recursive: true })

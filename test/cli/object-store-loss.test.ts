@@ -1,11 +1,8 @@
 import fs from 'node:fs'
 import net from 'node:net'
 import path from 'node:path'
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { Workplace } from '../support/cli/workplace.ts'
-
-// Each command is a process, and other suites run beside this one.
-vi.setConfig({ testTimeout: 90_000 })
 
 /** A port of this machine where nobody listens. */
 async function closedPort(): Promise<number> {

@@ -1,13 +1,10 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import { StorePaths } from '../../src/base/store-paths.ts'
 import { type ServedNode, Workplace } from '../support/cli/workplace.ts'
 import { until } from '../support/until.ts'
-
-// Each command is a process, and other suites run beside this one.
-vi.setConfig({ testTimeout: 120_000 })
 
 const COUNT = expect.any(Number)
 

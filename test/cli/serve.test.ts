@@ -3,7 +3,7 @@ import fs from 'node:fs'
 import net from 'node:net'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { makeApiKey } from '../../src/auth/api-key.ts'
 import { CellStore } from '../../src/store/cell-store.ts'
 import { SlowRequest } from '../support/cli/slow-request.ts'
@@ -11,9 +11,6 @@ import { Workplace } from '../support/cli/workplace.ts'
 import { childrenOf } from '../support/processes.ts'
 import { filesBelow } from '../support/temp-directory.ts'
 import { until } from '../support/until.ts'
-
-// Each command is a process, and other suites run beside this one.
-vi.setConfig({ testTimeout: 90_000 })
 
 const OK = [0, null]
 
@@ -321,7 +318,7 @@ describe('a start that can not be', () => {
     })
     await until(() => stderr.includes('trying again'), 'it waits')
     child.kill('SIGTERM')
-    await until(() => child.exitCode !== null, 'it ends', 2_000)
+    await until(() => child.exitCode !== null, 'it ends', 20_000)
     expect(child.exitCode).toBe(0)
     expect(place.has('data', 'catalog.db')).toBe(false)
   })

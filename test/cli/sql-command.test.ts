@@ -2,13 +2,10 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import fs from 'node:fs'
 import path from 'node:path'
-import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { ENTRY, Workplace } from '../support/cli/workplace.ts'
 import { shellEnv } from '../support/package/run.ts'
 import { until } from '../support/until.ts'
-
-// Each command is a process, and other suites run beside this one.
-vi.setConfig({ testTimeout: 90_000 })
 
 /** Runs a command on a terminal of its own (util-linux). */
 const SCRIPT = '/usr/bin/script'

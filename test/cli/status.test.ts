@@ -1,8 +1,6 @@
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import { Workplace } from '../support/cli/workplace.ts'
-
-// Each command is a process, and other suites run beside this one.
-vi.setConfig({ testTimeout: 90_000 })
+import { until } from '../support/until.ts'
 
 const TIME = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
 const COUNT = expect.any(Number)
@@ -101,7 +99,7 @@ test.each([
 test('the metrics of a node are on a port of their own, which the log names', async () => {
   const place = new Workplace({ CELLSTORE_METRICS_PORT: '0', CELLSTORE_SLOW: '250ms' })
   const node = await place.serve('--workers', '0')
-  await vi.waitUntil(() => node.stderr.includes('metrics are served'))
+  await until(() => node.stderr.includes('metrics are served'), 'the log names the port')
   const [, address] = /"address":"([^"]+\/metrics)","msg":"metrics are served"/.exec(node.stderr) ?? []
   expect(await (await fetch(String(address))).text()).toContain('cellstore_info{version="')
 })

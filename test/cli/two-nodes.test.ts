@@ -1,16 +1,13 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { type ServedNode, Workplace } from '../support/cli/workplace.ts'
 import { HttpWriters } from '../support/faults/http-writers.ts'
 import { childrenOf } from '../support/processes.ts'
 import { seededRandom } from '../support/seed.ts'
 import { filesBelow } from '../support/temp-directory.ts'
 import { until } from '../support/until.ts'
-
-// Each node is a process, and other suites run beside this one.
-vi.setConfig({ testTimeout: 180_000 })
 
 /** A cell with one entry, which is backed up. */
 async function writtenCell(node: ServedNode): Promise<string> {

@@ -47,6 +47,6 @@ describe.skipIf(noStrace !== undefined)(
       const { acknowledged, refused, found, after } = onFailingDisk('pwrite64', 'cell.db-wal', 8)
       expect(found).toEqual(acknowledged.filter((row) => row < refused))
       expect(after).toEqual(acknowledged)
-    }, 30_000)
+    })
   },
 )

@@ -11,7 +11,7 @@ const ATTACK_MS = 3_000
 const AFTER_MS = 500
 const NODE_MIB_MAX = 600
 
-vi.setConfig({ testTimeout: 60_000 + MIXES * 60_000 })
+vi.setConfig({ testTimeout: 180_000 + MIXES * 60_000 })
 
 test(`beside any mix of a new account's attacks, another account is served without a failure, and keeps its worker (${MIXES} mixes)`, async () => {
   const random = seededRandom()

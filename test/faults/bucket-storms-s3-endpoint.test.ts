@@ -15,7 +15,7 @@ beforeAll(async () => {
 afterAll(() => endpoint.stop())
 
 test(`A bucket that fails in every way loses nothing, and nothing is silent: ${STORMS} storms of ${STEPS} steps (invariants 9, 10, 14)`, {
-  timeout: 60_000 + STORMS * 120_000,
+  timeout: 180_000 + STORMS * 120_000,
 }, async () => {
   const totals = await runStorms(
     endpoint,

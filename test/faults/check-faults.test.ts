@@ -1,10 +1,8 @@
 import path from 'node:path'
 import Database from 'better-sqlite3'
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import { noStrace, ProgramUnderStrace } from '../support/faults/strace.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
-
-vi.setConfig({ testTimeout: 60_000 })
 
 test.runIf(noStrace !== undefined)(`faults in a check were not tested: ${noStrace}`, () => {})
 

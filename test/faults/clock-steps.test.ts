@@ -6,7 +6,7 @@ import { seededRandom } from '../support/seed.ts'
 const STEPS = countOf('CELLSTORE_CLOCK_STEPS')
 const YEAR_MS = 365 * 86_400_000
 
-vi.setConfig({ testTimeout: 60_000 + STEPS * 500 })
+vi.setConfig({ testTimeout: 180_000 + STEPS * 500 })
 
 test(`the clock stepped by up to a year, either way, again and again: an entry is there as long as its time has not come, and the newest backup is the one made last (invariants 11, 14; ${STEPS} steps)`, async () => {
   const random = seededRandom()

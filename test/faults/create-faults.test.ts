@@ -1,12 +1,10 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import { creationOf } from '../support/faults/creation.ts'
 import { type Injection, noStrace, ProgramUnderStrace } from '../support/faults/strace.ts'
 import { StoreDirectory } from '../support/store-directory.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
-
-vi.setConfig({ testTimeout: 120_000 })
 
 const CELLS = 3
 

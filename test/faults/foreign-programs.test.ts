@@ -15,7 +15,7 @@ import { until } from '../support/until.ts'
 
 const RUNS = countOf('CELLSTORE_FOREIGN_RUNS')
 
-vi.setConfig({ testTimeout: 60_000 + RUNS * 150_000 })
+vi.setConfig({ testTimeout: 180_000 + RUNS * 150_000 })
 
 test(`no acknowledged change is lost when other programs open and close the files of a store that works and is then killed (invariant 4; ${RUNS} runs)`, async () => {
   const random = seededRandom()

@@ -122,7 +122,7 @@ const OPERATIONS: [string, Operation][] = [
 describe('A node that is killed at any request to its bucket (invariants 9, 10, 13)', () => {
   test.each(OPERATIONS)(
     `of %s loses nothing and leaves no garbage: ${KILLS} kills`,
-    { timeout: 60_000 + KILLS * 20_000 },
+    { timeout: 180_000 + KILLS * 20_000 },
     async (what, operation) => {
       const killed = new KilledNode()
       const kill = new KillAtEachRequest(bucket.proxy, { first: 1 + seededRandom().below(4) })
@@ -151,7 +151,7 @@ describe('A node that is killed at any request to its bucket (invariants 9, 10, 
   )
 
   test(`while it recovers from a total loss, recovers at its next start: ${KILLS} kills`, {
-    timeout: 60_000 + KILLS * 20_000,
+    timeout: 180_000 + KILLS * 20_000,
   }, async () => {
     const killed = new KilledNode()
     const kill = new KillAtEachRequest(bucket.proxy, { first: 1 + seededRandom().below(4) })

@@ -187,7 +187,7 @@ const OPERATIONS: Operation[] = [
 describe('A node under changes with the durability remote that is killed at any request to its bucket (invariants 1, 9, 10, 14)', () => {
   test.each(OPERATIONS)(
     `$name loses nothing that was acknowledged, leaves one log and no garbage: ${KILLS} rounds`,
-    { timeout: 60_000 + KILLS * 30_000 },
+    { timeout: 180_000 + KILLS * 30_000 },
     async ({ name, last, run }) => {
       const killed = new KilledShipping(seededRandom())
       const proxy = name.includes('takes over') ? newcomer : bucket.proxy

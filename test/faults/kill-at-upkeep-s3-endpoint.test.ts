@@ -126,7 +126,7 @@ class KilledUpkeep {
 describe('A process that is killed at any request to its bucket (invariants 9, 10, 13)', () => {
   test.each<Order>(['prune', 'verify', 'purge', 'sweep'])(
     `of a %s loses nothing and leaves no garbage: ${KILLS} kills`,
-    { timeout: 60_000 + KILLS * 20_000 },
+    { timeout: 180_000 + KILLS * 20_000 },
     async (order) => {
       const upkeep = new KilledUpkeep()
       const kill = new KillAtEachRequest(bucket.proxy)

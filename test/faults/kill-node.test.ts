@@ -13,7 +13,7 @@ const CLIENTS = 2
 /** After so many kills of the node it is stopped, and SQLite checks every file. */
 const KILLS_BETWEEN_CHECKS = 25
 
-vi.setConfig({ testTimeout: 120_000 + KILLS * 20_000 })
+vi.setConfig({ testTimeout: 180_000 + KILLS * 20_000 })
 
 test.each([
   ['with two workers', ['--workers', '2']],

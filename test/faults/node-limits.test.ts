@@ -4,12 +4,13 @@ import { countOf } from '../support/counts.ts'
 import { HttpWriters } from '../support/faults/http-writers.ts'
 import { checkIntegrity } from '../support/integrity.ts'
 import { seededRandom } from '../support/seed.ts'
+import { until } from '../support/until.ts'
 
 const CELLS = countOf('CELLSTORE_DESCRIPTOR_CELLS')
 const DESCRIPTORS = 256
 const CLIENTS = 16
 
-vi.setConfig({ testTimeout: 120_000 + CELLS * 200 })
+vi.setConfig({ testTimeout: 180_000 + CELLS * 200 })
 
 const WORKERS = [
   ['with two workers', '2'],
@@ -96,7 +97,7 @@ test('a second node on the directory of one that is under load is refused with i
 /** Resolves once so many more writes were acknowledged. */
 async function acknowledged(writers: HttpWriters, more: number): Promise<void> {
   const goal = writers.acknowledged + more
-  await vi.waitUntil(() => writers.acknowledged >= goal, { timeout: 60_000, interval: 5 })
+  await until(() => writers.acknowledged >= goal, 'more is acknowledged')
 }
 
 /** Does something so many times, some of them at once. */

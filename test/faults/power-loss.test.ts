@@ -15,7 +15,7 @@ const MEDDLED_SEED = 18
 const FAULTY_STATES = 300
 const FULL = { durability: 'full', promised: 'full' } as const
 
-vi.setConfig({ testTimeout: 120_000 + STATES * 2_000 })
+vi.setConfig({ testTimeout: 180_000 + STATES * 2_000 })
 
 /** A recording is the longest part of a test: what only reads one shares it. */
 const recordings = new Map<string, Promise<Recording>>()

@@ -11,7 +11,7 @@ const LOSSES = countOf('CELLSTORE_REMOTE_LOSSES')
 const CELLS = 4
 const CLIENTS = 3
 
-vi.setConfig({ testTimeout: 120_000 + LOSSES * 30_000 })
+vi.setConfig({ testTimeout: 180_000 + LOSSES * 30_000 })
 
 test.each([
   ['with two workers', ['--workers', '2']],

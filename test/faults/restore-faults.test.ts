@@ -10,7 +10,7 @@ import { tempDirectory } from '../support/temp-directory.ts'
 
 const FAULTS = countOf('CELLSTORE_RESTORE_FAULTS')
 
-vi.setConfig({ testTimeout: 7_200_000, hookTimeout: 120_000 })
+vi.setConfig({ testTimeout: 7_200_000 })
 
 test.runIf(noStrace !== undefined)(`faults in a restore were not tested: ${noStrace}`, () => {})
 

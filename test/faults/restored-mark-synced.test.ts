@@ -1,12 +1,10 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import { RestorePlace } from '../support/faults/restore-place.ts'
 import { noStrace, ProgramUnderStrace } from '../support/faults/strace.ts'
 import { pathOf, readTrace } from '../support/faults/trace.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
-
-vi.setConfig({ testTimeout: 120_000 })
 
 test.runIf(noStrace !== undefined)(`marks of restores were not traced: ${noStrace}`, () => {})
 

@@ -17,7 +17,7 @@ beforeAll(async () => {
 afterAll(() => endpoint.stop())
 
 test(`A node that ships to a bucket which fails in every way, and is lost or taken over meanwhile, keeps what it has promised, and brings back nothing that was never committed: ${STORMS} storms of ${STEPS} steps (invariants 1, 10, 14)`, {
-  timeout: 60_000 + STORMS * 240_000,
+  timeout: 180_000 + STORMS * 240_000,
 }, async () => {
   const totals = await runStorms(
     endpoint,

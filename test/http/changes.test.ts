@@ -72,11 +72,11 @@ class Events {
 
   /** Waits for some text. */
   async has(text: string): Promise<void> {
-    await until(() => this.text.includes(text), `${text} in ${this.text}`, 5_000)
+    await until(() => this.text.includes(text), `${text} in ${this.text}`)
   }
 
   async closed(): Promise<void> {
-    await until(() => this.isClosed, 'the stream is closed', 5_000)
+    await until(() => this.isClosed, 'the stream is closed')
   }
 
   abort(): void {
@@ -229,7 +229,7 @@ describe('a stream ends', () => {
     }
     socket.resume()
     await closed
-  }, 60_000)
+  })
 
   test('and an account can have only so many', async () => {
     await start({ limits: { ...DEFAULT_HTTP_LIMITS, streams: { ...DEFAULT_STREAM_LIMITS, perAccount: 2 } } })
@@ -239,15 +239,11 @@ describe('a stream ends', () => {
     await third.has('rate_limited')
     expect([third.status, third.headers['retry-after']]).toEqual([429, '5'])
     first.abort()
-    await until(
-      async () => {
-        const again = new Events()
-        await until(() => again.status !== 0, 'an answer')
-        return again.status === 200
-      },
-      'there is room for another stream',
-      5_000,
-    )
+    await until(async () => {
+      const again = new Events()
+      await until(() => again.status !== 0, 'an answer')
+      return again.status === 200
+    }, 'there is room for another stream')
   })
 })
 

@@ -1,4 +1,4 @@
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { channels } from '../../src/base/channels.ts'
 import { systemClock } from '../../src/base/clock.ts'
 import type { StoreFlags } from '../../src/cli/flags.ts'
@@ -6,8 +6,6 @@ import { connectNode } from '../../src/cli/owner/connect.ts'
 import { SQLITE_TYPE } from '../../src/http/file-body.ts'
 import { type LogLine, ObservedNode } from '../support/observed-node.ts'
 import { until } from '../support/until.ts'
-
-vi.setConfig({ testTimeout: 90_000 })
 
 const NODES = [
   ['a node that runs its cells itself', 0],

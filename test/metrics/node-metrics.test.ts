@@ -1,10 +1,8 @@
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { METRIC_DEFINITIONS } from '../../src/metrics/definitions.ts'
 import { ObservedNode } from '../support/observed-node.ts'
 import { ParsedMetrics } from '../support/parsed-metrics.ts'
 import { until } from '../support/until.ts'
-
-vi.setConfig({ testTimeout: 90_000 })
 
 const NODES = [
   ['a node that runs its cells itself', 0],

@@ -1,8 +1,6 @@
-import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { channels } from '../../src/base/channels.ts'
 import { ObservedNode } from '../support/observed-node.ts'
-
-vi.setConfig({ testTimeout: 90_000 })
 
 type ChannelName = keyof typeof channels
 interface Event {

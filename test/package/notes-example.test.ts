@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { LinkedProject } from '../support/package/linked-project.ts'
 import { PROJECT } from '../support/package/run.ts'
 
-vi.setConfig({ testTimeout: 90_000, hookTimeout: 200_000 })
+vi.setConfig({ hookTimeout: 200_000 })
 
 const FOLDER = path.join(PROJECT, 'examples', 'notes')
 

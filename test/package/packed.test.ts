@@ -227,7 +227,7 @@ describe('the examples', () => {
     const tsc = path.join(PROJECT, 'node_modules', 'typescript', 'bin', 'tsc')
     const { code, stdout } = await run(process.execPath, [tsc], { cwd: project.folder })
     expect({ code, stdout }).toEqual({ code: 0, stdout: '' })
-  }, 90_000)
+  })
 })
 
 describe.skipIf(OLD_NODE === undefined)('on a Node that is too old', () => {

@@ -49,7 +49,7 @@ test('the types of all programs on the pages are right', async () => {
   for (const program of alone) place(program)
   const { code, stdout } = await project.checkTypes(['*/*.ts'])
   expect({ code, stdout }).toEqual({ code: 0, stdout: '' })
-}, 90_000)
+})
 
 test('a bundle of the recipe runs where only better-sqlite3 is installed, threads included', async () => {
   for (const file of BUNDLE) project.write(file, named(file).text)
@@ -69,4 +69,4 @@ test('a bundle of the recipe runs where only better-sqlite3 is installed, thread
   } finally {
     elsewhere.remove()
   }
-}, 90_000)
+})

@@ -1,11 +1,8 @@
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { afterEach, beforeEach, expect, test } from 'vitest'
 import { PROJECT, run } from '../support/package/run.ts'
-
-// Several builds a test, beside whatever else the machine does.
-vi.setConfig({ testTimeout: 120_000 })
 
 /** In the bundler's place, where a test is not about what it makes: it takes seconds for each build. */
 const QUICK_BUNDLER = `

@@ -154,9 +154,9 @@ export function cellServiceBackupsContract(name: string, make: MakeService): voi
       const cellId = scheduled.store.createCell().id
       const count = async () => (await scheduled.service.listBackups(cellId, {})).backups.length
       await scheduled.service.execute(cellId, { op: 'kv.put', key: 'k', value: 'v' })
-      await expect.poll(count, { timeout: 20_000 }).toBe(1)
+      await expect.poll(count).toBe(1)
       await scheduled.service.execute(cellId, { op: 'kv.put', key: 'k', value: 'w' })
-      await expect.poll(count, { timeout: 20_000 }).toBe(2)
+      await expect.poll(count).toBe(2)
     })
 
     test('without an object store, backups say so, and everything else works', async () => {

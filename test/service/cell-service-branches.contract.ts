@@ -99,9 +99,7 @@ export function cellServiceBranchesContract(name: string, make: MakeService): vo
       const { id: made } = await service.branchCell({ from: { cellId: id }, durability: 'full' })
       expect(subject.store.findCell(made)).toMatchObject({ durability: 'full' })
       const backups = async () => (await service.listBackups(made, {})).backups
-      await expect
-        .poll(backups, { timeout: 20_000 })
-        .toEqual([expect.objectContaining({ baseVersion: null })])
+      await expect.poll(backups).toEqual([expect.objectContaining({ baseVersion: null })])
       await put(made, 'changed')
       await service.restore(made)
       expect(await value(made)).toBe('first')

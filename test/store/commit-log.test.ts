@@ -170,7 +170,7 @@ describe('the commit log of a store (invariant 1)', () => {
     const store = await lost.open()
     expect(nOf(store, b)).toBe(String(next))
     expect(codeOf(() => nOf(store, a))).toBe('cell_quarantined')
-    await vi.waitFor(() => expect(store.openCell(a.id).quarantine?.reason).toBe('damaged'))
+    await expect.poll(() => store.openCell(a.id).quarantine?.reason).toBe('damaged')
   })
 
   test('with damage costs nothing where the WAL has kept the commits: after a kill, for example', async () => {
@@ -182,7 +182,7 @@ describe('the commit log of a store (invariant 1)', () => {
     damage(killed, (file) => inRecordOf(a, file))
     const store = await killed.open()
     expect(codeOf(() => nOf(store, a))).toBe('cell_quarantined')
-    await vi.waitFor(() => expect(nOf(store, a)).toBe(String(next)))
+    await expect.poll(() => nOf(store, a)).toBe(String(next))
   })
 
   test('with damage that hides whom it concerns closes each cell with changes in its WAL', async () => {
@@ -192,7 +192,7 @@ describe('the commit log of a store (invariant 1)', () => {
     const opened = await lost.open()
     for (const cell of [a, b]) {
       expect(codeOf(() => nOf(opened, cell))).toBe('cell_quarantined')
-      await vi.waitFor(() => expect(opened.openCell(cell.id).quarantine?.reason).toBe('damaged'))
+      await expect.poll(() => opened.openCell(cell.id).quarantine?.reason).toBe('damaged')
     }
     expect(nOf(opened, closed)).toBeUndefined()
   })
@@ -209,7 +209,7 @@ describe('the commit log of a store (invariant 1)', () => {
     back()
     const store = await lost.open()
     expect(codeOf(() => nOf(store, a))).toBe('cell_quarantined')
-    await vi.waitFor(() => expect(store.openCell(a.id).quarantine?.reason).toBe('damaged'))
+    await expect.poll(() => store.openCell(a.id).quarantine?.reason).toBe('damaged')
     expect(logsOf(lost)).toEqual([])
   })
 

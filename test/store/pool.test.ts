@@ -50,7 +50,7 @@ describe('the pool of open cells', () => {
     await test.store.close()
     expect(openFilesBelow(test.directory)).toEqual([])
     // Each new cell is made durable, and the disk may be busy.
-  }, 100_000)
+  })
 
   test('closes the one that was used longest ago', async () => {
     const test = await openTestStore({ openCellsMax: 3 })

@@ -2,7 +2,7 @@
 export async function until(
   holds: () => boolean | Promise<boolean>,
   what: string,
-  msMax = 30_000,
+  msMax = 60_000,
 ): Promise<void> {
   const deadline = performance.now() + msMax
   while (!(await holds())) {

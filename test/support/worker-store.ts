@@ -40,7 +40,8 @@ export async function openWorkerStore(
   return node
 }
 
-const CLOSE_MS = 10_000
+const CLOSE_MS = 60_000
+const LAG_MS = 3_600_000
 
 export interface LoggedLine {
   level: keyof Log
@@ -80,14 +81,19 @@ export class WorkerStore {
     const log: LoggedLine[] = []
     const take = (level: keyof Log) => (fields: object, message: string) =>
       void log.push({ level, fields: fields as Record<string, unknown>, message })
-    const settings = { log: { info: take('info'), warn: take('warn'), error: take('error') }, ...told }
+    const settings = {
+      log: { info: take('info'), warn: take('warn'), error: take('error') },
+      ...told,
+      // Only the versions that a test asks for: on a busy machine it may take longer than the default lag.
+      backups: { maxLagMs: LAG_MS, ...told.backups },
+    }
     const store = await StoreCore.openOrCreate(data.path, { ...settings, objectStore })
     const service = new WorkerService(store, {
       objectStore,
       workers: 1,
-      waitMs: 20_000,
+      waitMs: 60_000,
       answerBytesMax: 10_485_760,
-      statementMs: 20_000,
+      statementMs: 60_000,
       ...options,
     })
     try {

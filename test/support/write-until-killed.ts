@@ -2,8 +2,8 @@
  * A process that writes to a cell until it is killed, and says what was acknowledged, one number a line: everything up
  * to that number has been.
  */
-import fs from 'node:fs'
 import { CellStore } from '../../src/store/cell-store.ts'
+import { writeOut } from './write-out.ts'
 
 const [, , directory = '', id = '', from = '0'] = process.argv
 // Small, so that checkpoints come often, and kills hit them.
@@ -11,7 +11,7 @@ const store = await CellStore.open(directory, { checkpointBytes: 65_536 })
 const cell = store.openCell(id)
 
 function acknowledge(n: number): void {
-  fs.writeSync(1, `${n}\n`)
+  writeOut(`${n}\n`)
 }
 
 /** Row and entry in one transaction: both or neither. */

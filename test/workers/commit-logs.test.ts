@@ -41,7 +41,7 @@ test('the commit log of a killed worker goes, and holds up no cell; those of oth
   expect(node.log.filter(({ level }) => level === 'error')).toEqual([])
   await node.close()
   expect(fs.readdirSync(store.paths.commitLogs)).toEqual([])
-}, 60_000)
+})
 
 test('no worker serves a cell whose commits could not be brought back at the start (invariant 1)', async () => {
   const { service, store } = await openWorkerStore({ hasObjects: false, service: { workers: 2 } })
@@ -55,4 +55,4 @@ test('no worker serves a cell whose commits could not be brought back at the sta
   })
   expect(await service.describe(closed)).toMatchObject({ quarantine: { reason: 'io_error' } })
   await service.execute(other, put)
-}, 60_000)
+})

@@ -26,7 +26,7 @@ async function passUntil<T>(clock: FakeClock, work: Promise<T>): Promise<T> {
         clock.advance(10)
         return isOver
       },
-      { interval: 1, timeout: 10_000 },
+      { interval: 1 },
     )
     .toBe(true)
   return await work

@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import { StorePaths } from '../../src/base/store-paths.ts'
 import { readOwner } from '../../src/catalog/directory-lock.ts'
@@ -15,8 +15,6 @@ import { until } from '../support/until.ts'
 const LONG_WRITE =
   'INSERT INTO t WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c LIMIT 60000000) SELECT max(n) FROM c'
 const SERVE = ['--workers', '1', '--statement-timeout', '120s']
-
-vi.setConfig({ testTimeout: 120_000 })
 
 async function newCell(node: ServedNode): Promise<string> {
   const { body } = await node.request('POST', '/v1/databases')

@@ -10,16 +10,18 @@ import { tempDirectory } from '../support/temp-directory.ts'
 test('A node reads no object for backups that its workers stored, and lists nothing for the newest', async () => {
   const folder = tempDirectory('cellstore-workers')
   const objects = new RecordingStore(new FileObjectStore({ root: path.join(folder, 'objects') }))
-  const core = await StoreCore.openOrCreate(path.join(folder, 'data'), { objectStore: objects })
+  // Only the versions that it asks for.
+  const backups = { maxLagMs: 3_600_000 }
+  const core = await StoreCore.openOrCreate(path.join(folder, 'data'), { objectStore: objects, backups })
   const service = new WorkerService(core, {
     objectStore: objects.url,
     workers: 1,
-    waitMs: 20_000,
+    waitMs: 60_000,
     answerBytesMax: 1_048_576,
-    statementMs: 20_000,
+    statementMs: 60_000,
   })
   onTestFinished(async () => {
-    await service.close(10_000)
+    await service.close(60_000)
     await core.close()
   })
   await service.start()
@@ -30,8 +32,8 @@ test('A node reads no object for backups that its workers stored, and lists noth
   await core.catalogStored()
 
   objects.forget()
-  const { backups } = await service.listBackups(id, {})
-  expect(backups.map(({ version }) => version)).toEqual(versions.toReversed())
+  const listed = await service.listBackups(id, {})
+  expect(listed.backups.map(({ version }) => version)).toEqual(versions.toReversed())
   // Which times can be restored depends on the log objects, too.
   const ofVersions = objects.calls.filter(({ key }) => !key.startsWith(LOG_PREFIX))
   expect(ofVersions).toEqual([{ call: 'list', key: `snapshots/${id}/` }])

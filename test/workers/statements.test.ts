@@ -35,7 +35,7 @@ async function countsOf({ service }: WorkerStore, cells: readonly string[]): Pro
 async function untilOneIsBusy(node: WorkerStore): Promise<void> {
   const before = new Map(node.workers.map((pid) => [pid, processorMs(pid)]))
   const isBusy = (pid: number) => processorMs(pid) - (before.get(pid) ?? 0) > 1_000
-  await expect.poll(() => node.workers.some(isBusy), { timeout: 20_000 }).toBe(true)
+  await expect.poll(() => node.workers.some(isBusy)).toBe(true)
 }
 
 const once = (cells: readonly string[]) => cells.map(() => String(EACH))
@@ -70,7 +70,7 @@ test('a statement that holds up others is run again in a worker of its own, and 
   expect(inserted.rows).toEqual([{ n: 1_000_000 }])
   expect(reasons(node)).toContain('held-up')
   // The isolated worker, the shared one, and the one in reserve; then two again.
-  await expect.poll(() => node.workers.length, { timeout: 20_000 }).toBe(2)
+  await expect.poll(() => node.workers.length).toBe(2)
   await countUp(node, [slow, ...cells])
   expect((await node.service.execute(slow, sql('SELECT n FROM t'))).rows).toEqual([{ n: 1_000_000 }])
   expect(await countsOf(node, cells)).toEqual(cells.map(() => String(2 * EACH)))
@@ -139,7 +139,7 @@ test('a cell can be deleted while a statement on it runs in isolation', async ()
   const [slow = '', ...cells] = newCells(node, 1 + NEIGHBOURS)
   const endless = rejectedBy(node.service.execute(slow, sql(ENDLESS)))
   await countUp(node, cells)
-  await expect.poll(() => reasons(node), { timeout: 20_000 }).toContain('held-up')
+  await expect.poll(() => reasons(node)).toContain('held-up')
   await untilOneIsBusy(node)
   await node.service.deleteCell(slow)
   expect((await endless).code).toBe('statement_timeout')

@@ -7,7 +7,7 @@ import { openWorkerStore, type WorkerStore } from '../support/worker-store.ts'
 
 const KILLS = countOf('CELLSTORE_WORKER_KILLS')
 
-vi.setConfig({ testTimeout: 60_000 + KILLS * 5_000 })
+vi.setConfig({ testTimeout: 180_000 + KILLS * 5_000 })
 
 /** Somebody who watches a cell, and what was heard. */
 class Watcher {
@@ -91,7 +91,7 @@ test.each([
     isOver = true
     await Promise.all(writers)
     for (const watcher of watchers) {
-      await until(() => watcher.missed.length === 0, 'nothing acknowledged is missed', 5_000)
+      await until(() => watcher.missed.length === 0, 'nothing acknowledged is missed')
       expect(watcher.heard.size).toBeGreaterThan(0)
       await watcher.close()
     }

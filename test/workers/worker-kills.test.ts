@@ -11,7 +11,7 @@ import { openWorkerStore, type WorkerStore } from '../support/worker-store.ts'
 const KILLS = countOf('CELLSTORE_WORKER_KILLS')
 const MIB = 1_048_576
 
-vi.setConfig({ testTimeout: 60_000 + KILLS * 5_000 })
+vi.setConfig({ testTimeout: 180_000 + KILLS * 5_000 })
 
 /** Writers that count in each of some cells. Whatever happens to workers, each of their operations is answered. */
 class Counters {

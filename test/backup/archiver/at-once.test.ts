@@ -12,8 +12,6 @@ import { turnsUntil } from '../../support/turns.ts'
 
 const MIB = 1_048_576
 
-vi.setConfig({ testTimeout: 60_000 })
-
 let place: ScratchPlace
 let gated: GatedStore
 beforeEach(() => {

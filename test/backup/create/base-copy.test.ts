@@ -46,7 +46,7 @@ async function copyUnderWrites(random: Random, maxSteps = 3) {
 
 describe('A copy that is made while the database is written, with checkpoints and VACUUM (invariant 10),', () => {
   test(`is exactly the database at the cut, in ${RUNS} runs; without its logs it is torn`, {
-    timeout: 60_000 + RUNS * 10_000,
+    timeout: 180_000 + RUNS * 10_000,
   }, async () => {
     const seeds = seededRandom()
     const counts = { torn: 0, logs: 0 }

@@ -340,9 +340,7 @@ describe('The spool', () => {
     expect(spooled()).toEqual([])
   })
 
-  test('and its archive hold little in memory, whatever the size of the cell', {
-    timeout: 120_000,
-  }, async () => {
+  test('and its archive hold little in memory, whatever the size of the cell', async () => {
     const store = await place.create({ durability: 'relaxed' })
     const cell = createCounter(store, 80)
     global.gc?.()

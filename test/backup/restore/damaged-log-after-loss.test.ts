@@ -73,7 +73,6 @@ async function refused(work: Promise<unknown>): Promise<CellError | undefined> {
 
 test.each(Object.keys(DAMAGE))(
   'after a total loss with a log object that is %s, the node starts, and each cell is what it was or refused by the name of the object, with a moment that can be restored',
-  { timeout: 120_000 },
   async (how) => {
     const at = place()
     const { histories, keys } = await written(at)

@@ -53,7 +53,7 @@ async function put(number: number, logs: UnshippedLog[], completeTo: number): Pr
 }
 
 describe('A log object', () => {
-  test('with as many pieces and commits as it has room for can be read', { timeout: 60_000 }, async () => {
+  test('with as many pieces and commits as it has room for can be read', async () => {
     const [piece] = (cell.unshipped() as UnshippedLog).pieces
     if (piece === undefined) throw new Error('Nothing was committed.')
     const commits = Array.from({ length: 20 }, (): [number, number] => [4_294_967_295, 9_007_199_254_740_991])
@@ -115,9 +115,7 @@ function versionsOf(count: number, log: (i: number) => Partial<ManifestLog>): Ma
   })
 }
 
-test('A listing claims a commit that is in the 500th last log object, and none before it, for which it would read too much', {
-  timeout: 60_000,
-}, async () => {
+test('A listing claims a commit that is in the 500th last log object, and none before it, for which it would read too much', async () => {
   await put(1, [cell.unshipped() as UnshippedLog], clock.now())
   // Other cells of the node make all later objects.
   const other = new WalCell(folder, clock)

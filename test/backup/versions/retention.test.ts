@@ -172,7 +172,7 @@ describe('Retention', () => {
     expect(stored(cell)).toHaveLength(2)
   })
 
-  test('of random backups leaves only what restores, at each moment', { timeout: 120_000 }, async () => {
+  test('of random backups leaves only what restores, at each moment', async () => {
     const random = seededRandom()
     const store = await place.create({ backups: { keep: 'all:6h,hourly:2d,daily:9d' } })
     const cell = createLedger(store)
@@ -351,7 +351,7 @@ describe('Retention', () => {
     expect(stored(cell).length).toBeLessThan(6)
   })
 
-  test('that ends at any of its requests leaves only what restores', { timeout: 60_000 }, async () => {
+  test('that ends at any of its requests leaves only what restores', async () => {
     const failing = new FailingStore(place.folder())
     const store = await place.create({ objectStore: failing, backups: { keep: 'all:1h', prune: false } })
     const cell = createLedger(store)
@@ -452,9 +452,7 @@ describe('Retention', () => {
     expect(stored(cell)).toHaveLength(6)
   })
 
-  test("thins the catalog's versions too, and keeps its current chain", {
-    timeout: 60_000,
-  }, async () => {
+  test("thins the catalog's versions too, and keeps its current chain", async () => {
     const store = await place.create({ backups: { prune: false } })
     for (let day = 0; day < 4; day++) {
       for (let i = 0; i < 18; i++) {

@@ -1,11 +1,8 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import { parseApiKey } from '../../../src/auth/api-key.ts'
 import { type ServedNode, Workplace } from '../../support/cli/workplace.ts'
-
-// Each command is a process, and other suites run beside this one.
-vi.setConfig({ testTimeout: 90_000 })
 
 const TIME = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
 

@@ -16,7 +16,7 @@ execFileSync(process.execPath, [path.join(PROJECT, 'scripts', 'build-if-needed.m
 
 /** Each command is a process of its own, and much of its time would be compiling the same code again. */
 const COMPILE_CACHE = path.join(PROJECT, 'node_modules', '.cache', 'cellstore-cli')
-const START_MS_MAX = 60_000
+const START_MS_MAX = 120_000
 
 type Environment = Record<string, string>
 type Command = readonly [program: string, ...args: string[]]

@@ -1,5 +1,5 @@
-import fs from 'node:fs'
 import type { Durability } from '../../../src/engine/cell-settings.ts'
+import { writeOut } from '../write-out.ts'
 import { entriesAfter } from './ledger.ts'
 
 /** What a program says of its work, one JSON object a line, before and after each step. */
@@ -18,7 +18,7 @@ export type Event =
   | { closed: true }
 
 export function say(event: Event): void {
-  fs.writeSync(1, `${JSON.stringify(event)}\n`)
+  writeOut(`${JSON.stringify(event)}\n`)
 }
 
 /** What a cell holds: nothing where it is absent, `[]` before there is a ledger in it. */

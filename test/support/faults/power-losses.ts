@@ -152,8 +152,9 @@ function chooseMoments(changes: readonly boolean[], states: number, random: Rand
   return moments
 }
 
-function eventsIn({ name, args }: Call): Event[] {
-  if (name !== 'write' || descriptorOf(args[0]) !== 1) return []
+function eventsIn({ name, args, result }: Call): Event[] {
+  // One that failed is made again.
+  if (name !== 'write' || descriptorOf(args[0]) !== 1 || result < 0) return []
   const lines = args[1]?.bytes?.toString().split('\n') ?? []
   return lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as Event)
 }

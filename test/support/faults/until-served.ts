@@ -4,7 +4,7 @@ import { until } from '../until.ts'
 
 /** The cell, once it serves: one that the disk has failed under is checked first. */
 export async function untilServed(cell: Cell): Promise<Cell> {
-  await until(() => serves(cell), 'the cell serves', 60_000)
+  await until(() => serves(cell), 'the cell serves')
   return cell
 }
 

@@ -28,7 +28,7 @@ export function run(
           stderr,
         })
     }
-    const { cwd, timeoutMs = 60_000, env, input } = options
+    const { cwd, timeoutMs = 120_000, env, input } = options
     const child = execFile(
       file,
       args,

@@ -1,4 +1,4 @@
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import { StorePaths } from '../../../src/base/store-paths.ts'
 import { readOwner } from '../../../src/catalog/directory-lock.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
@@ -6,8 +6,6 @@ import { isAlive } from '../../support/processes.ts'
 import { rejectedBy } from '../../support/thrown.ts'
 import { until } from '../../support/until.ts'
 import { openWorkerStore } from '../../support/worker-store.ts'
-
-vi.setConfig({ testTimeout: 60_000 })
 
 test('an archiver that answers nothing is ended; the job that was there three times is given up and named, and others go on (invariant 13)', async () => {
   const clock = new FakeClock()

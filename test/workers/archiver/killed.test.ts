@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { beforeEach, expect, test, vi } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import { StorePaths } from '../../../src/base/store-paths.ts'
 import { readOwner } from '../../../src/catalog/directory-lock.ts'
 import { isAlive } from '../../support/processes.ts'
@@ -11,8 +11,6 @@ import { openWorkerStore, type WorkerStore } from '../../support/worker-store.ts
 const MIB = 1_048_576
 /** Of workers, while backups run. */
 const KILLS = 12
-
-vi.setConfig({ testTimeout: 90_000 })
 
 const sum = { op: 'sql', sql: 'SELECT count(*) AS n, sum(unicode(hex(b))) AS sum FROM t' } as const
 

@@ -1,13 +1,11 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { expect, onTestFinished, test, vi } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { StorePaths } from '../../../src/base/store-paths.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 import { openWorkerStore, WorkerStore } from '../../support/worker-store.ts'
 
 const MIB = 1_048_576
-
-vi.setConfig({ testTimeout: 120_000 })
 
 const sum = { op: 'sql', sql: 'SELECT count(*) AS n, sum(unicode(hex(b))) AS sum FROM t' } as const
 

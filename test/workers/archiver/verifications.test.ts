@@ -1,11 +1,9 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import { filesBelow, tempDirectory } from '../../support/temp-directory.ts'
 import { rejectedBy } from '../../support/thrown.ts'
 import { WorkerStore } from '../../support/worker-store.ts'
-
-vi.setConfig({ testTimeout: 120_000 })
 
 test('the archiver of a node verifies, names what is damaged, and leaves nothing in its spool', async () => {
   const folder = tempDirectory('cellstore-workers')
@@ -53,7 +51,10 @@ test('a cell with a generated column is backed up, restored and proven deeply, i
   }
 })
 
-test('checks that never end hold up nobody else: not those of another account, nor of cells that are deleted', async () => {
+// Once more, because on a busy machine all that the neighbour asks for may take longer than the node gives a check.
+test('checks that never end hold up nobody else: not those of another account, nor of cells that are deleted', {
+  retry: 2,
+}, async () => {
   const node = await WorkerStore.start({ folder: tempDirectory('cellstore-workers') })
   const sql = (id: string, text: string) => node.service.execute(id, { op: 'sql', sql: text })
   const madeBy = async (accountId: string, ...statements: string[]) => {
@@ -81,10 +82,11 @@ test('checks that never end hold up nobody else: not those of another account, n
     )
     const abort = new AbortController()
     asked = endless.pop() as string
-    const backup = rejectedBy(node.service.backup(asked, 'snapshot', { signal: abort.signal }))
-    const deletions = Promise.all(endless.map((id) => node.service.deleteCell(id)))
     let isHeldUp = true
-    void backup.finally(() => (isHeldUp = false))
+    const backup = Promise.allSettled([
+      node.service.backup(asked, 'snapshot', { signal: abort.signal }),
+    ]).finally(() => (isHeldUp = false))
+    const deletions = Promise.all(endless.map((id) => node.service.deleteCell(id)))
     const { version } = await node.service.backup(honest, 'snapshot')
     await node.service.restore(honest, { version })
     expect((await node.service.verify(honest, { version, deep: true })).version).toBe(version)
@@ -94,7 +96,7 @@ test('checks that never end hold up nobody else: not those of another account, n
     // The node ends a check after 20 s: the neighbour waited for none.
     expect(isHeldUp).toBe(true)
     abort.abort()
-    expect((await backup).code).toBe('busy')
+    expect(await backup).toMatchObject([{ status: 'rejected', reason: { code: 'busy' } }])
   } finally {
     // Its check would be endless here too.
     if (asked !== undefined) await sql(asked, 'DROP TABLE f')

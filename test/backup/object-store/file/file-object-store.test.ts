@@ -345,7 +345,7 @@ describe('A folder store', () => {
     expect(content?.size).toBe(1)
     expect(openFiles()).toContain(path.join(root, 'a'))
     controller.abort()
-    await vi.waitFor(() => expect(openFiles()).not.toContain(path.join(root, 'a')))
+    await expect.poll(openFiles).not.toContain(path.join(root, 'a'))
   })
 
   function openFiles(): string[] {
