@@ -25,6 +25,11 @@ export interface CellRestoresParts {
   assertRunning(): void
 }
 
+interface AskedOptions extends BackupOptions {
+  /** The cell existed when the restore was asked for. */
+  existed: boolean
+}
+
 /** Has the archiver restore cells: those that somebody asks for, and those whose local data is lost. */
 export class CellRestores {
   readonly #parts: CellRestoresParts
@@ -38,7 +43,8 @@ export class CellRestores {
     const { version, timestamp, accountId, signal } = options
     const request = { version, timestamp, accountId, need: 'requested', onlyIfLost: false } as const
     const { restores } = this.#parts.destination
-    const result = await restores.request(cellId, () => this.#restore(cellId, request, options), signal)
+    const asked = { ...options, existed: this.#exists(cellId) }
+    const result = await restores.request(cellId, () => this.#restore(cellId, request, asked), signal)
     return result as RestoreResult
   }
 
@@ -57,7 +63,8 @@ export class CellRestores {
     const { destination } = this.#parts
     const before = destination.progress.find(cellId)
     const request = { version: undefined, accountId: undefined, need, onlyIfLost: true }
-    const result = await this.#restore(cellId, request, { signal }).catch((error) => {
+    const asked = { signal, existed: this.#exists(cellId) }
+    const result = await this.#restore(cellId, request, asked).catch((error) => {
       if (!isCellError(error, 'backup_not_found')) throw error
       throw new CellError('no_backup', "The cell's local data is lost, and the cell has no backup.")
     })
@@ -72,10 +79,10 @@ export class CellRestores {
   async #restore(
     cellId: string,
     request: Omit<RestoreRequest, 'cellId' | 'account'>,
-    { signal, onProgress, permit, requestId }: BackupOptions,
+    { signal, onProgress, permit, requestId, existed }: AskedOptions,
   ): Promise<RestoreResult | undefined> {
     const { version, onlyIfLost: recovers } = request
-    const job = () => this.#runRestore(cellId, request, { signal, onProgress, permit })
+    const job = () => this.#runRestore(cellId, request, { signal, onProgress, permit }, existed)
     const run = () => this.#parts.permits.during(cellId, permit, job)
     return await this.#parts.reports.restore({ cellId, version, recovers, requestId, signal }, run)
   }
@@ -84,10 +91,10 @@ export class CellRestores {
     cellId: string,
     request: Omit<RestoreRequest, 'cellId' | 'account'>,
     options: JobOptions,
+    existed: boolean,
   ): Promise<RestoreResult | undefined> {
     const { archiver, record } = this.#parts
     const account = request.accountId ?? record(cellId)?.accountId ?? ''
-    const existed = this.#exists(cellId)
     // Asked when its turn comes. Whoever deletes the cell before that does not want it back.
     const check = () => {
       if (existed) this.#assertExists(cellId)

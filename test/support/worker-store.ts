@@ -85,7 +85,7 @@ export class WorkerStore {
       log: { info: take('info'), warn: take('warn'), error: take('error') },
       ...told,
       // Only the versions that a test asks for: on a busy machine it may take longer than the default lag.
-      backups: { maxLagMs: LAG_MS, ...told.backups },
+      ...(objectStore !== undefined && { backups: { maxLagMs: LAG_MS, ...told.backups } }),
     }
     const store = await StoreCore.openOrCreate(data.path, { ...settings, objectStore })
     const service = new WorkerService(store, {

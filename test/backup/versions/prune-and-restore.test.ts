@@ -45,4 +45,15 @@ describe('During a prune one of whose removals takes long,', () => {
     expect(notes(cell)).toEqual(['0'])
     await store.close()
   })
+
+  test('a cell that is deleted while its restore waits for that removal stays deleted', async () => {
+    const { store, cell, versions, gated, pruned } = await beginPrune()
+    const restored = rejectedBy(store.backups.restore(cell.id, { version: versions[0] }))
+    store.deleteCell(cell.id)
+    gated.open()
+    expect((await restored).code).toBe('cell_not_found')
+    await pruned
+    expect(store.findCell(cell.id)?.deletedAt).not.toBeNull()
+    await store.close()
+  })
 })
