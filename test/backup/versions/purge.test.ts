@@ -1,6 +1,5 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { setImmediate } from 'node:timers/promises'
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { BackupDestination } from '../../../src/backup/archiver/backup-destination.ts'
 import type { Retention } from '../../../src/backup/versions/retention.ts'
@@ -71,18 +70,6 @@ describe('A purge', () => {
       expect((await rejectedBy(retention.pin(cellId, version))).code).toBe('busy')
       gated.open()
       await purged
-      expect(left()).toEqual([])
-    })
-
-    test('that was on its way before', async () => {
-      const { store, retention, gated, cellId, left } = await deletedCell()
-      gated.gates = (call, key) => call === 'put' && key.includes(cellId)
-      const planned = retention.setPlan(cellId, 'all:forever')
-      await gated.arrival()
-      const purged = store.purgeCell(cellId)
-      for (let turn = 0; turn < 100; turn++) await setImmediate()
-      gated.open()
-      await Promise.all([planned, purged])
       expect(left()).toEqual([])
     })
 

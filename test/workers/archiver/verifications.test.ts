@@ -51,10 +51,7 @@ test('a cell with a generated column is backed up, restored and proven deeply, i
   }
 })
 
-// Once more, because on a busy machine all that the neighbour asks for may take longer than the node gives a check.
-test('checks that never end hold up nobody else: not those of another account, nor of cells that are deleted', {
-  retry: 2,
-}, async () => {
+test('checks that never end hold up nobody else: not those of another account, nor of cells that are deleted', async () => {
   const node = await WorkerStore.start({ folder: tempDirectory('cellstore-workers') })
   const sql = (id: string, text: string) => node.service.execute(id, { op: 'sql', sql: text })
   const madeBy = async (accountId: string, ...statements: string[]) => {
