@@ -4,12 +4,15 @@ import { once } from 'node:events'
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
+import { Readable } from 'node:stream'
 import { setTimeout } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import zlib from 'node:zlib'
 import Database from 'better-sqlite3'
+import { BLOCK_MAGIC, splitBlocks } from '../src/backup/archive/zstd-blocks.ts'
 import { StorePaths } from '../src/base/store-paths.ts'
+import { writeAll } from '../src/base/write-all.ts'
 import { readOwner } from '../src/catalog/directory-lock.ts'
 import { peakMemoryMib } from './capacity/bench-node.ts'
 import type { LibraryRestores } from './capacity/library-restores.ts'
@@ -221,11 +224,12 @@ async function fetchAndWrite(ids: readonly string[]): Promise<number> {
       const prefix = path.join(objects, 'snapshots', id)
       // The newest one; a first one was stored while the cell was filled.
       const version = fs.readdirSync(prefix).sort().at(-1) as string
-      const plain = await decompress(await fs.promises.readFile(path.join(prefix, version)))
-      const file = await fs.promises.open(path.join(folder, id), 'w')
-      await file.write(plain)
+      const object = await fs.promises.readFile(path.join(prefix, version))
+      await using file = await fs.promises.open(path.join(folder, id), 'w')
+      for await (const plain of decompress(object)) await writeAll(file, plain)
       await file.sync()
-      await file.close()
+      if ((await file.stat()).size < MEGABYTES * 1_000_000)
+        throw new Error('The bytes of a cell are not whole.')
     }
   }
   await Promise.all(Array.from({ length: AT_ONCE }, one))
@@ -249,8 +253,10 @@ function prove(ids: readonly string[]): number {
   return (performance.now() - started) / 1_000
 }
 
-function decompress(bytes: Buffer): Promise<Buffer> {
-  return promisify(zlib.zstdDecompress)(bytes)
+/** Block by block: Node decompresses the first of a file, and takes that for all of it. */
+async function* decompress(object: Buffer): AsyncGenerator<Buffer> {
+  for await (const block of splitBlocks(Readable.from([object]), object.length))
+    if (block.readUInt32LE(0) === BLOCK_MAGIC) yield await promisify(zlib.zstdDecompress)(block)
 }
 
 function row(what: string, ours: string, theirs: string, ratio: number, aim: string, met: boolean): void {
