@@ -159,9 +159,9 @@ export class BackupSchedule {
   /** Since the cell was planned, a manual backup may have run, or the cell may have been deleted. */
   #dueNow(cellId: string): Due | undefined {
     const progress = this.#cells.find(cellId)
-    if (progress !== undefined) return this.#dueOf(progress)
-    this.#forget(cellId)
-    return undefined
+    const due = progress && this.#dueOf(progress)
+    if (due === undefined) this.#forget(cellId)
+    return due
   }
 
   #forget(cellId: string): void {
@@ -233,7 +233,7 @@ export class BackupSchedule {
       () => this.#forget(cellId),
       (err) => {
         // It was deleted meanwhile, or another backup has all of it.
-        if (this.#cells.find(cellId) === undefined) return this.#forget(cellId)
+        if (this.#dueNow(cellId) === undefined) return
         const retryMs = this.#retryMs(cellId)
         this.#notBefore.set(cellId, this.#clock.now() + retryMs)
         if (signal.aborted) return

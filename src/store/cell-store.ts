@@ -35,6 +35,7 @@ import type {
 import { copyCell, type ExportedFile, exportToSpool, type ServedExportOptions } from './cell-export.ts'
 import { type ImportCellOptions, importHere } from './cell-imports.ts'
 import { LocalCells } from './local-cells.ts'
+import type { ConfirmOptions } from './replication.ts'
 import type { StoreSettings } from './settings.ts'
 import { type StartMode, type StoreParts, startStore } from './start-store.ts'
 import { StoreCore } from './store-core.ts'
@@ -78,7 +79,7 @@ export class CellStore implements CellDirectory {
       expiryNoted: (id, expiresAt) => upkeep.expiryNoted(id, expiresAt),
       commits: core.changes,
       recover: destination && ((id) => this.backups.ensureLocal(id)),
-      replicated: (id, signal) => this.#replicated(id, signal),
+      replicated: (id, options) => this.#replicated(id, options),
     })
     core.guard?.lost.listen((error) => this.#takenOver(error))
     this.#archiving = archivingInProcess(core, this.#cells, upkeep)
@@ -421,9 +422,9 @@ export class CellStore implements CellDirectory {
     await this.close()
   }
 
-  async #replicated(id: string, signal: AbortSignal | undefined): Promise<void> {
+  async #replicated(id: string, options: ConfirmOptions): Promise<void> {
     if (this.#archiving === undefined) throw objectStoreNotConfigured()
-    await this.#archiving.replication.confirm(id, signal)
+    await this.#archiving.replication.confirm(id, options)
   }
 
   /** A read would show what may have changed elsewhere, so nothing is served any more. */

@@ -14,6 +14,7 @@ import { CellError } from '../errors.ts'
 import { Kv } from '../kv/kv.ts'
 import { type ExportOptions, type ExportResult, exportCell } from './cell-export.ts'
 import { CellStatement, type PrepareOptions } from './cell-statement.ts'
+import type { ConfirmOptions } from './replication.ts'
 import type { StoreSettings } from './settings.ts'
 import type { Spool } from './spool.ts'
 import type { WatchOptions } from './watch/cell-change.ts'
@@ -32,7 +33,7 @@ export interface CellProvider {
   /** Whether the cell's changes count only once they are in the object store, too. */
   isRemote(id: string): boolean
   /** Resolves once all that the cell has committed is in the object store. */
-  replicated(id: string, signal?: AbortSignal): Promise<void>
+  replicated(id: string, options: ConfirmOptions): Promise<void>
   /** Called for every expiry that is set. Must not throw. */
   expiryNoted(id: string, expiresAt: number): void
 }
@@ -258,8 +259,9 @@ export class Cell {
    * @throws as {@link transaction}; `not_replicated`
    */
   async commit<T>(work: () => T): Promise<T> {
-    const result = await this.#use().commit(work)
-    if (this.#provider.isRemote(this.id)) await this.#provider.replicated(this.id)
+    const commit = this.#use().commit(work)
+    if (!this.#provider.isRemote(this.id)) return await commit
+    const [result] = await Promise.all([commit, this.#provider.replicated(this.id, { commit })])
     return result
   }
 
@@ -277,7 +279,7 @@ export class Cell {
    */
   async replicated(options: { signal?: AbortSignal | undefined } = {}): Promise<void> {
     checkNames(options, REPLICATED_NAMES)
-    await this.#provider.replicated(this.id, options.signal)
+    await this.#provider.replicated(this.id, { signal: options.signal })
   }
 
   /**

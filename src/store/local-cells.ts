@@ -22,6 +22,7 @@ import { Cell, type CellProvider } from './cell.ts'
 import { CellFiles } from './cell-files.ts'
 import { cellHooks } from './cell-hooks.ts'
 import type { CellsFolder } from './cells-folder.ts'
+import type { ConfirmOptions } from './replication.ts'
 import { databaseSettings, type StoreSettings } from './settings.ts'
 import type { Spool } from './spool.ts'
 import type { WatchOptions } from './watch/cell-change.ts'
@@ -54,7 +55,7 @@ export interface LocalCellsParts {
    */
   recover: ((id: string) => Promise<void>) | undefined
   /** Resolves once all that a cell has committed is in the object store. Undefined in a worker: its node waits. */
-  replicated?: ((id: string, signal?: AbortSignal) => Promise<void>) | undefined
+  replicated?: ((id: string, options: ConfirmOptions) => Promise<void>) | undefined
 }
 
 /** Who is told what those who watch a cell are to hear. Must not throw. In a worker it is the node, where cells are watched. */
@@ -181,9 +182,9 @@ export class LocalCells implements CellProvider {
     return replicated !== undefined && (own ?? this.settings.durability) === 'remote'
   }
 
-  async replicated(id: string, signal?: AbortSignal): Promise<void> {
+  async replicated(id: string, options: ConfirmOptions): Promise<void> {
     this.record(id)
-    await this.#parts.replicated?.(id, signal)
+    await this.#parts.replicated?.(id, options)
   }
 
   sizeBytes(id: string): number {

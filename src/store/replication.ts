@@ -28,6 +28,14 @@ export interface ReplicationParts {
   waitMs: number
 }
 
+/** What a caller waits for. */
+export interface ConfirmOptions {
+  /** Ends the wait. */
+  signal?: AbortSignal | undefined
+  /** A commit that is under way: it counts, too. */
+  commit?: Promise<unknown> | undefined
+}
+
 /** Between two tries while the object store fails. */
 const RETRY_MS = 250
 
@@ -46,12 +54,15 @@ export class Replication {
    * Resolves once all that the cell has committed so far is in the object store, and this node still was the one that
    * writes there after that. All that wait at the same time share one object.
    *
-   * @throws `not_replicated` once the wait is over, or if a restore has replaced the cell; `taken_over`; the signal's reason
+   * @throws `not_replicated` once the wait is over, or if a restore has replaced the cell; `taken_over`; the signal's reason;
+   * what the commit is refused with
    */
-  async confirm(cellId: string, caller?: AbortSignal): Promise<void> {
+  async confirm(cellId: string, { signal: caller, commit }: ConfirmOptions = {}): Promise<void> {
     const wait = { cellId, isReplaced: false }
+    // Before the commit is answered: a restore closes the cell, which ends a commit that waits, and replaces it in the same turn.
     this.#waits.add(wait)
     try {
+      if (commit !== undefined) await commit
       await this.#until(async (signal) => {
         await this.#ship(cellId, signal)
         if (wait.isReplaced) throw replaced()

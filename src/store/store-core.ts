@@ -3,18 +3,15 @@ import { Accounts } from '../auth/accounts.ts'
 import { ApiKeys } from '../auth/api-keys.ts'
 import { FirstKey } from '../auth/first-key.ts'
 import { Idempotency } from '../auth/idempotency.ts'
-import { BackupDestination } from '../backup/archiver/backup-destination.ts'
-import { BackgroundRecovery } from '../backup/background-recovery.ts'
-import { CatalogBackup } from '../backup/catalog-backup.ts'
-import { BackupProgressTable } from '../backup/changes/progress-table.ts'
+import type { BackupDestination } from '../backup/archiver/backup-destination.ts'
+import type { BackgroundRecovery } from '../backup/background-recovery.ts'
+import type { CatalogBackup } from '../backup/catalog-backup.ts'
 import type { EpochGuard } from '../backup/fence/epoch-guard.ts'
 import { remoteRefused } from '../backup/fence/epoch-holder.ts'
 import type { CallOptions, ObjectStore } from '../backup/object-store/object-store.ts'
 import { discardRestored } from '../backup/restore/restore-install.ts'
-import { VerificationTable } from '../backup/verify/verification-table.ts'
+import type { VerificationTable } from '../backup/verify/verification-table.ts'
 import type { Retention } from '../backup/versions/retention.ts'
-import { RetentionTable } from '../backup/versions/retention-table.ts'
-import { VersionFindings } from '../backup/versions/version-findings.ts'
 import type { Clock } from '../base/clock.ts'
 import { type Paged, paged } from '../base/paging.ts'
 import { runAll } from '../base/run-all.ts'
@@ -46,7 +43,7 @@ import { CellLifecycle } from './cell-lifecycle.ts'
 import { CellNames } from './cell-names.ts'
 import { cellSizes } from './cell-sizes.ts'
 import { CellsFolder } from './cells-folder.ts'
-import { lostCells } from './lost-cells.ts'
+import { newObjectStoreParts } from './object-store-parts.ts'
 import type { PrefixEntry } from './prefix-entry.ts'
 import { purgeDeleted } from './purge-deleted.ts'
 import { checkCanBeRemote, databaseSettings, type StoreSettings } from './settings.ts'
@@ -156,22 +153,13 @@ export class StoreCore implements CellDirectory {
       const checkDurability = (durability: Durability) => this.#checkDurability(durability)
       const creations = new CellCreations({ catalog: this.#catalog, checkDurability, unstored, ...parts })
       this.#creations = creations
-      if (objectStore !== undefined) {
-        const destination = this.#newDestination(objectStore)
-        this.destination = destination
-        destination.progress.removeUnmade((id) => id === this.id || registry.find(id) !== undefined)
-        // If the listing lagged, the next one shows newer backups: then this catalog is an old one, and somebody must hear of it.
-        if (recoveredCatalog !== undefined) destination.trackers.get(this.id).claimVersion(recoveredCatalog)
-        this.catalogBackup = new CatalogBackup(this.#catalog, this.state, destination)
-        const verifications = new VerificationTable(this.state)
-        this.verifications = verifications
-        destination.moved.listen(() => verifications.clear())
-        if (entry !== undefined) {
-          entry.goesOnAfterOthers = () => destination.markNothingStored()
-          entry.goesOnInDoubt = () => destination.endHistories()
-        }
-        if (settings.backups.recoverInBackground) this.recovery = this.#newRecovery(objectStore)
-      }
+      const start = { entry, recoveredCatalog, catalog: this.#catalog, state, paths, settings }
+      const cells = { registry, files, cellsFolder, unreadable }
+      const stored = objectStore && newObjectStoreParts({ objectStore, ...start, ...cells })
+      this.destination = stored?.destination
+      this.catalogBackup = stored?.catalogBackup
+      this.verifications = stored?.verifications
+      this.recovery = stored?.recovery
       const { names, hints, changes, destination, verifications, recovery } = this
       const ofCells = { registry, names, files, cellsFolder, hints, changes, verifications, recovery }
       const lifecycle = new CellLifecycle({ ...ofCells, destination, clock, log })
@@ -310,43 +298,6 @@ export class StoreCore implements CellDirectory {
     if (wasLeftOpen) log.info({ directory: this.paths.root }, 'the last process did not close the store')
     if (movedFrom === undefined) return
     log.warn({ from: movedFrom }, 'the object store has changed: all backups start from the beginning there')
-  }
-
-  #newDestination(objectStore: ObjectStore): BackupDestination {
-    const { id: storeId, paths, state, settings } = this
-    const { backups, limits, clock, log } = settings
-    return new BackupDestination({
-      objectStore,
-      storeId,
-      paths: (id) => (id === storeId ? paths.catalogCell : paths.cell(id)),
-      progress: new BackupProgressTable(state),
-      findings: new VersionFindings(state),
-      retention: new RetentionTable(state),
-      plans: backups,
-      spoolDirectory: paths.spool,
-      threadsKept: backups.restoreConcurrency,
-      cellBytesMax: limits.cellBytesMax,
-      // The catalog has its own backups.
-      isShipped: (id) => backups.maxLagMs !== undefined && id !== storeId,
-      epoch: () => this.guard?.epoch,
-      clock,
-      log,
-    })
-  }
-
-  #newRecovery(objectStore: ObjectStore): BackgroundRecovery {
-    const { clock, random, log, backups } = this.settings
-    return new BackgroundRecovery({
-      objectStore,
-      lostCells: (signal) => lostCells(this, signal),
-      accountOf: (id) => this.registry.find(id)?.accountId ?? '',
-      cellCount: () => this.registry.countAll(),
-      databaseBytes: (id) => this.databaseBytes(id),
-      atOnce: backups.recoveryConcurrency,
-      clock,
-      random,
-      log,
-    })
   }
 
   /** Removes what an earlier process left unfinished. */

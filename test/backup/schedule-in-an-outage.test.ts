@@ -56,4 +56,14 @@ describe('The schedule, while the object store does not answer,', () => {
     await pass(backups, 20 * MINUTE_MS)
     expect(said().at(-1)?.[0]).toBe(MADE_UP)
   })
+
+  test('forgets cells that somebody else has backed up, also if no snapshot is planned that they lack', async () => {
+    const { backups, said } = failing()
+    await pass(backups, 2 * MINUTE_MS)
+    backups.failure = undefined
+    for (const cellId of backups.cells.keys()) await backups.make(cellId, 'incremental')
+    await pass(backups, 20 * MINUTE_MS)
+    expect(backups.find('cell 0')).toMatchObject({ dirty: false, dirtySinceSnapshot: true })
+    expect(said().at(-1)?.[0]).toBe(MADE_UP)
+  })
 })

@@ -1,5 +1,8 @@
+import fs from 'node:fs'
 import path from 'node:path'
-import { beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { CellInstaller } from '../../src/backup/restore/cell-installer.ts'
+import type { CellError } from '../../src/errors.ts'
 import { createHandler } from '../../src/http/fetch-handler.ts'
 import type { CellStore } from '../../src/store/cell-store.ts'
 import { FailingStore, GatedStore } from '../support/backup/object-store-decorators.ts'
@@ -12,6 +15,7 @@ let place: ScratchPlace
 beforeEach(() => {
   place = new ScratchPlace()
 })
+afterEach(() => void vi.restoreAllMocks())
 
 /** Lets the time pass that a flush waits, but not the whole wait of a change. */
 function soon<T>(work: Promise<T>): Promise<T> {
@@ -183,6 +187,53 @@ describe('In durability remote', () => {
     expect(notes(cell)).toEqual([])
     addRow(cell, 'since')
     await soon(cell.replicated())
+    await place.advanceUntil(store.close())
+  })
+
+  test.each([
+    ['waits for its fsync', 'while the mark is stored'],
+    ['waits for its turn', 'right before the switch'],
+  ])('a commit that %s %s is not acknowledged if the restore replaces it', async (waitsFor) => {
+    const gated = new GatedStore(place.folder())
+    const store = await soon(place.create({ ...REMOTE, objectStore: gated }))
+    const [cell, other] = [createLedger(store), createLedger(store)]
+    const { version } = await soon(store.backups.snapshot(cell.id))
+    addRow(cell, 'stored')
+    await soon(cell.replicated())
+    let refused: Promise<CellError> | undefined
+    const commit = () => {
+      refused = rejectedBy(cell.commit(() => addRow(cell, 'in no object')))
+    }
+    let endFsync = () => {}
+    if (waitsFor === 'waits for its turn') {
+      const { install } = CellInstaller.prototype
+      vi.spyOn(CellInstaller.prototype, 'install').mockImplementationOnce(function (
+        this: CellInstaller,
+        ...of
+      ) {
+        commit()
+        install.apply(this, of)
+      })
+    }
+    gated.gates = (call, key) => call === 'put' && key.includes('/restored-')
+    const restored = store.backups.restore(cell.id, { version })
+    await soon(gated.arrival())
+    if (waitsFor === 'waits for its fsync') {
+      const held = Promise.withResolvers<void>()
+      vi.spyOn(fs, 'fsync').mockImplementationOnce(((_descriptor, callback) => {
+        endFsync = () => callback(null)
+        held.resolve()
+      }) as typeof fs.fsync)
+      commit()
+      // The cells of one turn share one fsync, or have one each outside of their COMMITs if only one of them has something to store.
+      other.commit(() => {}).catch(() => {})
+      await held.promise
+    }
+    gated.open()
+    await soon(restored)
+    endFsync()
+    expect((await soon(refused as Promise<CellError>)).code).toBe('not_replicated')
+    expect(notes(cell)).toEqual([])
     await place.advanceUntil(store.close())
   })
 })

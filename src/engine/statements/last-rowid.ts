@@ -8,8 +8,9 @@ import type { PreparedStatement } from './prepared-statements.ts'
 /** No rowid is greater. */
 const LAST = 9_223_372_036_854_775_807n
 
-const AUTOINCREMENT =
-  "SELECT name FROM main.sqlite_schema WHERE type = 'table' AND sql LIKE '%autoincrement%'"
+/** More texts than those that have it: a comment, or the name of a column, too. With the first real one comes sqlite_sequence. */
+const AUTOINCREMENT = `SELECT name FROM main.sqlite_schema WHERE type = 'table' AND sql LIKE '%autoincrement%'
+  AND EXISTS (SELECT 1 FROM main.sqlite_schema WHERE name = 'sqlite_sequence')`
 const ENDED = `SELECT 1 FROM main.sqlite_sequence WHERE name = ? AND CAST(seq AS INTEGER) = ${LAST}`
 const KEY = 'SELECT name FROM temp.pragma_table_info(?) WHERE pk = 1'
 

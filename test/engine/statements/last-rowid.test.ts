@@ -39,3 +39,9 @@ test('A table at its last rowid does not hide that the cell is full', async () =
   expect(codeOf(() => cell.sql('INSERT INTO fine (b) VALUES (zeroblob(300000))'))).toBe('cell_full')
   expect(codeOf(() => cell.kv.put('k', 'x'.repeat(300_000)))).toBe('cell_full')
 })
+
+test('A table that only speaks of AUTOINCREMENT does not hide that the cell is full', async () => {
+  const { cell } = await openTestCell({ limits: { cellBytesMax: 262_144 } })
+  cell.sql('CREATE TABLE plain (id INTEGER PRIMARY KEY /* no autoincrement */, b)')
+  expect(codeOf(() => cell.sql('INSERT INTO plain (b) VALUES (zeroblob(300000))'))).toBe('cell_full')
+})

@@ -57,7 +57,8 @@ export const workers: Rows<WorkerLimits> = {
     unit: 'bytes',
     default: undefined,
     otherwise: 'a 64th of `--worker-memory`',
-    about: 'text of the schemas of the cells that a worker keeps open',
+    about:
+      'text of the schemas of the cells that a worker keeps open; the statistics of ANALYZE count for less',
     over: 'the account that has most of it has cells closed',
   },
   holdMs: {
