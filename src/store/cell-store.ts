@@ -21,7 +21,7 @@ import {
   type DeleteCellOptions,
 } from './call-options.ts'
 import { CATALOG_SCHEMA } from './catalog-schema.ts'
-import type { Cell } from './cell.ts'
+import type { Cell, ReplicatedOptions } from './cell.ts'
 import type { BranchCellOptions } from './cell-branches.ts'
 import type { CreatedCell } from './cell-creations.ts'
 import type {
@@ -78,7 +78,7 @@ export class CellStore implements CellDirectory {
       expiryNoted: (id, expiresAt) => upkeep.expiryNoted(id, expiresAt),
       commits: core.changes,
       recover: destination && ((id) => this.backups.ensureLocal(id)),
-      replicated: (id, signal) => this.#replicated(id, signal),
+      replicated: (id, options) => this.#replicated(id, options),
     })
     core.guard?.lost.listen((error) => this.#takenOver(error))
     this.#archiving = archivingInProcess(core, this.#cells, upkeep)
@@ -421,9 +421,9 @@ export class CellStore implements CellDirectory {
     await this.close()
   }
 
-  async #replicated(id: string, signal: AbortSignal | undefined): Promise<void> {
+  async #replicated(id: string, options: ReplicatedOptions | undefined): Promise<void> {
     if (this.#archiving === undefined) throw objectStoreNotConfigured()
-    await this.#archiving.replication.confirm(id, signal)
+    await this.#archiving.replication.confirm(id, options)
   }
 
   /** A read would show what may have changed elsewhere, so nothing is served any more. */

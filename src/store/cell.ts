@@ -32,9 +32,15 @@ export interface CellProvider {
   /** Whether the cell's changes count only once they are in the object store, too. */
   isRemote(id: string): boolean
   /** Resolves once all that the cell has committed is in the object store. */
-  replicated(id: string, signal?: AbortSignal): Promise<void>
+  replicated(id: string, options?: ReplicatedOptions): Promise<void>
   /** Called for every expiry that is set. Must not throw. */
   expiryNoted(id: string, expiresAt: number): void
+}
+
+export interface ReplicatedOptions {
+  signal?: AbortSignal | undefined
+  /** Resolves once the commit that is to be stored is on disk. Without it, the commit is. */
+  committed?: Promise<unknown> | undefined
 }
 
 /** One step of a cell's schema: a script, or what {@link Cell.transaction} takes. */
@@ -258,8 +264,10 @@ export class Cell {
    * @throws as {@link transaction}; `not_replicated`
    */
   async commit<T>(work: () => T): Promise<T> {
-    const result = await this.#use().commit(work)
-    if (this.#provider.isRemote(this.id)) await this.#provider.replicated(this.id)
+    const committed = this.#use().commit(work)
+    // A restore may replace the cell while the commit waits for its fsync.
+    const stored = this.#provider.isRemote(this.id) && this.#provider.replicated(this.id, { committed })
+    const [result] = await Promise.all([committed, stored])
     return result
   }
 
@@ -277,7 +285,7 @@ export class Cell {
    */
   async replicated(options: { signal?: AbortSignal | undefined } = {}): Promise<void> {
     checkNames(options, REPLICATED_NAMES)
-    await this.#provider.replicated(this.id, options.signal)
+    await this.#provider.replicated(this.id, { signal: options.signal })
   }
 
   /**

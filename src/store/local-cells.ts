@@ -18,7 +18,7 @@ import type { CommitChanges } from '../engine/watch/commit-recorder.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { collectExpired } from '../kv/expiry-collector.ts'
 import type { ExpiryHints } from '../kv/expiry-hints.ts'
-import { Cell, type CellProvider } from './cell.ts'
+import { Cell, type CellProvider, type ReplicatedOptions } from './cell.ts'
 import { CellFiles } from './cell-files.ts'
 import { cellHooks } from './cell-hooks.ts'
 import type { CellsFolder } from './cells-folder.ts'
@@ -54,7 +54,7 @@ export interface LocalCellsParts {
    */
   recover: ((id: string) => Promise<void>) | undefined
   /** Resolves once all that a cell has committed is in the object store. Undefined in a worker: its node waits. */
-  replicated?: ((id: string, signal?: AbortSignal) => Promise<void>) | undefined
+  replicated?: ((id: string, options?: ReplicatedOptions) => Promise<void>) | undefined
 }
 
 /** Who is told what those who watch a cell are to hear. Must not throw. In a worker it is the node, where cells are watched. */
@@ -181,9 +181,9 @@ export class LocalCells implements CellProvider {
     return replicated !== undefined && (own ?? this.settings.durability) === 'remote'
   }
 
-  async replicated(id: string, signal?: AbortSignal): Promise<void> {
+  async replicated(id: string, options?: ReplicatedOptions): Promise<void> {
     this.record(id)
-    await this.#parts.replicated?.(id, signal)
+    await this.#parts.replicated?.(id, options)
   }
 
   sizeBytes(id: string): number {

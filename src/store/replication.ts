@@ -4,6 +4,7 @@ import type { Flushed } from '../backup/shipping/flushes.ts'
 import { type Clock, delay } from '../base/clock.ts'
 import { unlessAborted } from '../base/unless-aborted.ts'
 import { CellError, isCellError } from '../errors.ts'
+import type { ReplicatedOptions } from './cell.ts'
 import type { StoreCore } from './store-core.ts'
 
 export interface ReplicationParts {
@@ -43,15 +44,17 @@ export class Replication {
   }
 
   /**
-   * Resolves once all that the cell has committed so far is in the object store, and this node still was the one that
-   * writes there after that. All that wait at the same time share one object.
+   * Resolves once all that the cell has committed so far, or once `committed` has resolved, is in the object store, and this
+   * node still was the one that writes there after that. All that wait at the same time share one object.
    *
-   * @throws `not_replicated` once the wait is over, or if a restore has replaced the cell; `taken_over`; the signal's reason
+   * @throws `not_replicated` once the wait is over, or if a restore has replaced the cell since the call; `taken_over`; the
+   * signal's reason; what `committed` throws
    */
-  async confirm(cellId: string, caller?: AbortSignal): Promise<void> {
+  async confirm(cellId: string, { signal: caller, committed }: ReplicatedOptions = {}): Promise<void> {
     const wait = { cellId, isReplaced: false }
     this.#waits.add(wait)
     try {
+      await committed
       await this.#until(async (signal) => {
         await this.#ship(cellId, signal)
         if (wait.isReplaced) throw replaced()
