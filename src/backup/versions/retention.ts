@@ -1,6 +1,8 @@
 import type { Clock } from '../../base/clock.ts'
 import { checkNames } from '../../base/known-names.ts'
 import type { Log } from '../../base/log.ts'
+import { isSqliteError } from '../../engine/sqlite-errors.ts'
+import { toBackupError } from '../archive/backup-errors.ts'
 import type { BackupProgressTable } from '../changes/progress-table.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
 import { listNoted } from './noted-versions.ts'
@@ -78,11 +80,11 @@ export class Retention {
    * Removes the versions that the plan no longer keeps and that were marked a day ago, and marks others.
    *
    * @throws `object_store_unavailable`, `object_store_error`, `backup_corrupt` for notes that cannot be read; `busy` during a
-   * purge of the cell, as all that stores notes
+   * purge of the cell, as all that stores notes; `disk_full`
    */
   async prune(cellId: string, options: PruneOptions = {}): Promise<PruneResult> {
     checkNames(options, PRUNE_NAMES)
-    return await this.#inProgress.write(cellId, () => this.#pruner.prune(cellId, options))
+    return await remembered(this.#inProgress.write(cellId, () => this.#pruner.prune(cellId, options)))
   }
 
   /**
@@ -124,7 +126,7 @@ export class Retention {
    * last may be removed. Call it in order: a later call replaces an earlier one.
    */
   async recordProven(cellId: string, version: string, options: CallOptions = {}): Promise<void> {
-    await this.#inProgress.write(cellId, async () => {
+    const record = async () => {
       const { clock, index, table } = this.#parts
       const { versions, notes } = await listNoted(index, cellId, options)
       // The cell was purged meanwhile.
@@ -132,7 +134,8 @@ export class Retention {
       const proof = { version, provenAt: clock.now() }
       await this.#notes.writeProof(cellId, notes, proof, options)
       table.noteProof(cellId, proof)
-    })
+    }
+    await remembered(this.#inProgress.write(cellId, record))
   }
 
   /** As far as this machine knows; asks nobody. */
@@ -153,15 +156,19 @@ export class Retention {
     return { ...this.#plans, ...known, ...progress.lag(storeId) }
   }
 
-  /** A cell came back from a version: if this machine knows of no backup of it, this one is known now. */
+  /** A cell came back from a version: if this machine knows of no backup of it, this one is known now. Never throws: the cell is back. */
   restored(cellId: string, createdAt: number): void {
     const { table } = this.#parts
-    if (table.storedAt(cellId) === undefined) table.noteStored(cellId, createdAt)
+    try {
+      if (table.storedAt(cellId) === undefined) table.noteStored(cellId, createdAt)
+    } catch {
+      // On a full disk, for example. Its next backup is noted.
+    }
   }
 
   /** Removes everything that the object store holds of a cell, and the local rows. Only for a cell that is deleted. */
   async purge(cellId: string, { signal }: CallOptions = {}): Promise<PurgedObjects> {
-    return await this.#inProgress.purge(cellId, () => this.#purge(cellId, { signal }), signal)
+    return await remembered(this.#inProgress.purge(cellId, () => this.#purge(cellId, { signal }), signal))
   }
 
   /** Removes the local rows of a deleted cell. */
@@ -200,4 +207,11 @@ export class Retention {
     if (last === undefined || last > now) table.notePruned(cellId, now)
     return last !== undefined && now - last >= PRUNE_EVERY_MS
   }
+}
+
+/** Some of it is remembered on this machine, whose disk can be full. @throws what its disk does, as `disk_full` */
+async function remembered<T>(work: Promise<T>): Promise<T> {
+  return await work.catch((error) => {
+    throw isSqliteError(error) ? toBackupError(error) : error
+  })
 }
