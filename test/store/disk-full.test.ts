@@ -204,6 +204,33 @@ describe.skipIf(!canMount)('a disk without room (needs root, to mount a small on
     await (await CellStore.create(path.join(disk, 'data'))).close()
   })
 
+  test('refuses the recovery of a lost store as disk_full, wherever the room ends', async () => {
+    const disk = smallDisk()
+    const directory = path.join(disk, 'data')
+    const objectStore = `file://${tempDirectory('cellstore-objects')}`
+    const store = await CellStore.create(directory, { objectStore })
+    const cell = store.createCell()
+    cell.kv.put('k', 'v')
+    await store.backups.snapshot(cell.id)
+    await store.close()
+    fs.rmSync(directory, { recursive: true })
+    const ballast = fillUp(disk)
+    const recover = () => CellStore.openOrCreate(directory, { objectStore, leaseMs: 1_000 })
+    for (let refused = 0; ; refused++) {
+      const start = recover()
+      const error = await start.then(
+        () => undefined,
+        (reason) => reason,
+      )
+      if (error === undefined) {
+        expect(refused).toBeGreaterThan(5)
+        return await (await start).close().catch(() => {})
+      }
+      expect(error).toMatchObject({ code: 'disk_full' })
+      fs.truncateSync(ballast, fs.statSync(ballast).size - 32_768)
+    }
+  })
+
   test('is another thing than a full cell', async () => {
     const disk = smallDisk()
     const store = await CellStore.create(path.join(disk, 'data'), { limits: { cellBytesMax: 1_048_576 } })
