@@ -43,6 +43,8 @@ export interface RetentionParts {
   removing: Removing
   /** Resolves once every removal of a version of the cell that had begun has ended, here and in the archiver. */
   removalsEnded(cellId: string, options: CallOptions): Promise<void>
+  /** As {@link removalsEnded}. What prunes the cell has looked at its notes before, and removes nothing more. */
+  endRemovals(cellId: string, options: CallOptions): Promise<void>
   findings: VersionFindings
   clock: Clock
   log: Log
@@ -118,12 +120,15 @@ export class Retention {
     await this.#inProgress.write(cellId, async () => {
       const { notes } = await listNoted(this.#parts.index, cellId, options)
       await this.#notes.writePlan(cellId, notes, plan, this.#parts.clock.now(), options)
+      await this.#parts.endRemovals(cellId, options)
     })
   }
 
   /**
    * Records that a version was restored and found whole. Only what is older than the base of the version that was proven
    * last may be removed. Call it in order: a later call replaces an earlier one.
+   *
+   * @throws `backup_not_found` if a prune has removed it meanwhile
    */
   async recordProven(cellId: string, version: string, options: CallOptions = {}): Promise<void> {
     const record = async () => {
@@ -133,6 +138,8 @@ export class Retention {
       if (versions.length === 0) return
       const proof = { version, provenAt: clock.now() }
       await this.#notes.writeProof(cellId, notes, proof, options)
+      // The newest one always stays.
+      if (version !== versions[0]?.version) await this.#assertStays(cellId, version, options)
       table.noteProof(cellId, proof)
     }
     await remembered(this.#inProgress.write(cellId, record))
@@ -184,6 +191,11 @@ export class Retention {
     if ((await objectStore.head(version, options)) !== undefined) return
     await this.#notes.unpin(cellId, version, options)
     throw backupNotFound()
+  }
+
+  async #assertStays(cellId: string, version: string, options: CallOptions): Promise<void> {
+    await this.#parts.endRemovals(cellId, options)
+    if ((await this.#parts.objectStore.head(version, options)) === undefined) throw backupNotFound()
   }
 
   async #purge(cellId: string, { signal }: CallOptions): Promise<PurgedObjects> {
