@@ -198,7 +198,8 @@ function deleted(cause?: unknown): CellError {
 function replaced(): CellError {
   return new CellError(
     'not_replicated',
-    'The change was committed on this machine, and then a restore replaced it, before it was known that the change is in the object store. A restore to its time may lack it.',
+    // A worker's commit right after the switch may be told of before the switch is.
+    'The change was committed on this machine while a restore replaced its cell, before it was known that the change is in the object store. The restored cell may have it or lack it, and so may a restore to its time. Do not repeat it: look first.',
   )
 }
 

@@ -1,10 +1,11 @@
-import { setImmediate } from 'node:timers/promises'
-import { expect, test } from 'vitest'
+import { afterEach, expect, test, vi } from 'vitest'
+import { RestoresInProgress } from '../../../src/backup/restore/restores-in-progress.ts'
 import type { Retention } from '../../../src/backup/versions/retention.ts'
 import { agedVersions } from '../../support/backup/aged-versions.ts'
 import { GatedStore } from '../../support/backup/object-store-decorators.ts'
 import { ScratchPlace } from '../../support/backup/scratch-store.ts'
-import { filesBelow } from '../../support/temp-directory.ts'
+
+afterEach(() => void vi.restoreAllMocks())
 
 // Promise 9: what a plan names is stored, and the version that was proven last stays.
 test.each([
@@ -23,6 +24,7 @@ test.each([
   gated.gates = (call, key) => call === 'delete' && key.includes('/backup-')
   const pruned = how === 'a backup began' ? store.backups.snapshot(cell.id) : retention.prune(cell.id)
   await gated.arrival()
+  const ended = vi.spyOn(RestoresInProgress.prototype, 'endRemovals')
   const kept =
     what === 'proof'
       ? store.backups.verify(cell.id, { version: oldest })
@@ -31,9 +33,7 @@ test.each([
     async () => ({ isKept: true, stored: await stored() }),
     async () => ({ isKept: false, stored: await stored() }),
   )
-  const notes = () => filesBelow(place.objects).filter((file) => /\/(proven|plan)-/.test(file))
-  await expect.poll(() => notes().length).toBe(1)
-  for (let turn = 0; turn < 100; turn++) await setImmediate()
+  await expect.poll(() => ended).toHaveBeenCalled()
   gated.open()
   await pruned
   const { isKept, stored: atAnswer } = await answer
