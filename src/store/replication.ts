@@ -51,8 +51,8 @@ export class Replication {
   }
 
   /**
-   * Resolves once all that the cell has committed so far is in the object store, and this node still was the one that
-   * writes there after that. All that wait at the same time share one object.
+   * Resolves once all that the cell has committed so far, or once `commit` has resolved, is in the object store, and this
+   * node still was the one that writes there after that. All that wait at the same time share one object.
    *
    * @throws `not_replicated` once the wait is over, or if a restore has replaced the cell; `taken_over`; the signal's reason;
    * what the commit is refused with
@@ -206,7 +206,8 @@ function deleted(cause?: unknown): CellError {
 function replaced(): CellError {
   return new CellError(
     'not_replicated',
-    'The change was committed on this machine, and then a restore replaced it, before it was known that the change is in the object store. A restore to its time may lack it.',
+    // A worker's commit right after the switch may be told of before the switch is.
+    'The change was committed on this machine while a restore replaced its cell, before it was known that the change is in the object store. The restored cell may have it or lack it, and so may a restore to its time. Do not repeat it: look first.',
   )
 }
 

@@ -1,4 +1,5 @@
 import { FIRST_KEY_PENDING } from '../auth/first-key.ts'
+import { localFailure } from '../backup/archive/backup-errors.ts'
 import { recoverCatalog } from '../backup/catalog-recovery.ts'
 import type { ObjectStore } from '../backup/object-store/object-store.ts'
 import { openObjectStore } from '../backup/object-store/open-object-store.ts'
@@ -235,7 +236,8 @@ const UNUSABLE = new Set([
 
 function toStartError(error: unknown, { root, catalog }: StorePaths, limits: Limits): unknown {
   if (!(error instanceof Error) || isCellError(error) || !('code' in error)) return error
-  if (error.code === 'ENOSPC') {
+  // Nobody can ask the disk any more: what the start has made is removed again.
+  if (localFailure(error) === 'disk_full') {
     return new CellError('disk_full', `The disk has no room for a store in ${root}.`, { cause: error })
   }
   if (!UNUSABLE.has(String(error.code))) {

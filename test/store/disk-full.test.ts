@@ -154,6 +154,31 @@ describe.skipIf(!canMount)('a disk without room (needs root, to mount a small on
     await again.close().catch(() => {})
   })
 
+  test('refuses a restore as disk_full, wherever the room ends', async () => {
+    const disk = smallDisk()
+    const objectStore = `file://${tempDirectory('cellstore-objects')}`
+    const store = await CellStore.create(path.join(disk, 'data'), { objectStore })
+    const cell = store.createCell()
+    cell.kv.put('k', 'x'.repeat(20_000))
+    await store.backups.snapshot(cell.id)
+    cell.kv.put('k', 'restored')
+    const { version } = await store.backups.incremental(cell.id)
+    cell.kv.put('k', 'now')
+    const ballast = fillUp(disk)
+    const full = fs.statSync(ballast).size
+    const restore = () => store.backups.restore(cell.id, { version })
+    // SQLite applies the log of the incremental, and needs its shared memory for that.
+    for (let room = 0; room < 65_536; room += 8_192) {
+      fs.truncateSync(ballast, full - room)
+      expect(await rejectedBy(restore())).toMatchObject({ code: 'disk_full' })
+      expect(cell.kv.get('k')).toBe('now')
+    }
+    fs.rmSync(ballast)
+    await restore()
+    expect(cell.kv.get('k')).toBe('restored')
+    await store.close()
+  })
+
   test('makes no cell, leaves nothing of it, and the others go on', async () => {
     const disk = smallDisk()
     const store = await CellStore.create(path.join(disk, 'data'))
@@ -177,6 +202,33 @@ describe.skipIf(!canMount)('a disk without room (needs root, to mount a small on
     expect(fs.readdirSync(disk)).toEqual(['rest'])
     fs.rmSync(ballast)
     await (await CellStore.create(path.join(disk, 'data'))).close()
+  })
+
+  test('refuses the recovery of a lost store as disk_full, wherever the room ends', async () => {
+    const disk = smallDisk()
+    const directory = path.join(disk, 'data')
+    const objectStore = `file://${tempDirectory('cellstore-objects')}`
+    const store = await CellStore.create(directory, { objectStore })
+    const cell = store.createCell()
+    cell.kv.put('k', 'v')
+    await store.backups.snapshot(cell.id)
+    await store.close()
+    fs.rmSync(directory, { recursive: true })
+    const ballast = fillUp(disk)
+    const recover = () => CellStore.openOrCreate(directory, { objectStore, leaseMs: 1_000 })
+    for (let refused = 0; ; refused++) {
+      const start = recover()
+      const error = await start.then(
+        () => undefined,
+        (reason) => reason,
+      )
+      if (error === undefined) {
+        expect(refused).toBeGreaterThan(5)
+        return await (await start).close().catch(() => {})
+      }
+      expect(error).toMatchObject({ code: 'disk_full' })
+      fs.truncateSync(ballast, fs.statSync(ballast).size - 32_768)
+    }
   })
 
   test('is another thing than a full cell', async () => {

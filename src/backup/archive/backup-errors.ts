@@ -33,7 +33,8 @@ export function toBackupError(error: unknown, signal?: AbortSignal): CellError {
 export function localFailure(error: unknown): CellErrorCode | undefined {
   if (!(error instanceof Error) || !('code' in error)) return undefined
   const code = String(error.code)
-  if (code === 'SQLITE_FULL') return 'disk_full'
+  // SQLite's shared memory is a file, too.
+  if (code === 'SQLITE_FULL' || code === 'SQLITE_IOERR_SHMSIZE') return 'disk_full'
   if (code.startsWith('SQLITE_NOMEM') || code.startsWith('SQLITE_CANTOPEN')) return 'busy'
   if (code.startsWith('SQLITE_IOERR')) return 'internal'
   return 'syscall' in error ? (ERRNO_CODES[code] ?? 'internal') : undefined

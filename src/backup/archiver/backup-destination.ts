@@ -117,9 +117,13 @@ export class BackupDestination {
       table,
       progress,
       removing: (cellId, run) => this.restores.removing(cellId, run),
+      // The archiver removes versions in the turn of the backup that it follows.
       removalsEnded: async (cellId, options) => {
         await unlessAborted(this.restores.removed(cellId), options.signal)
-        // The archiver removes versions in the turn of the backup that it follows.
+        await this.settled(cellId, options)
+      },
+      endRemovals: async (cellId, options) => {
+        await this.restores.endRemovals(cellId, options.signal)
         await this.settled(cellId, options)
       },
       findings,

@@ -100,8 +100,19 @@ export class CellInstaller {
     this.#resetProgress(cellId, { last, line, storedTo }, true)
     replace(cellId, () => (isDecided ? finishRestore(files) : installRestored(files)))
     // After a restore to another state the cell counts as changed: the newest backup does not hold it.
-    this.#resetProgress(cellId, { last, line, storedTo: this.#parts.clock.now() }, changed)
-    if (changed) trackers.changed.emit(cellId)
+    const isNoted = this.#tryToReset(cellId, { last, line, storedTo: this.#parts.clock.now() }, changed)
+    if (changed || !isNoted) trackers.changed.emit(cellId)
+  }
+
+  /** The restore is done, whatever fails now, and those who use the cell have to hear of it. The row from before the switch says that it has changed. */
+  #tryToReset(cellId: string, ...row: [{ last: string; line: number; storedTo: number }, boolean]): boolean {
+    try {
+      this.#resetProgress(cellId, ...row)
+      return true
+    } catch {
+      // On a full disk, for example.
+      return false
+    }
   }
 
   /** After a restore the next backup is a base. What the cell has then comes from the object store. */

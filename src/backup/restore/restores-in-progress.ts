@@ -25,15 +25,18 @@ export class RestoresInProgress {
     if (this.#requested.has(cellId)) throw restoreInProgress()
     this.#requested.add(cellId)
     try {
-      await this.#endRemovals(cellId, signal)
+      await this.endRemovals(cellId, signal)
       return await restore()
     } finally {
       this.#requested.delete(cellId)
     }
   }
 
-  /** The object store may take long for the one that is under way, and the restore's caller may go away meanwhile. */
-  async #endRemovals(cellId: string, signal: AbortSignal | undefined): Promise<void> {
+  /**
+   * Resolves once no removal of a version of the cell is under way. None follows of those that have begun to remove versions. The object
+   * store may take long for one, and the caller may go away meanwhile.
+   */
+  async endRemovals(cellId: string, signal: AbortSignal | undefined): Promise<void> {
     const removals = [...this.#removals].filter((each) => each.cellId === cellId)
     await unlessAborted(Promise.all(removals.map((each) => each.end())), signal).catch((error) => {
       throw toBackupError(error, signal)

@@ -1,6 +1,8 @@
 import type { Clock } from '../../base/clock.ts'
 import { checkNames } from '../../base/known-names.ts'
 import type { Log } from '../../base/log.ts'
+import { isSqliteError } from '../../engine/sqlite-errors.ts'
+import { toBackupError } from '../archive/backup-errors.ts'
 import type { BackupProgressTable } from '../changes/progress-table.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
 import { listNoted } from './noted-versions.ts'
@@ -41,6 +43,8 @@ export interface RetentionParts {
   removing: Removing
   /** Resolves once every removal of a version of the cell that had begun has ended, here and in the archiver. */
   removalsEnded(cellId: string, options: CallOptions): Promise<void>
+  /** As {@link removalsEnded}. What prunes the cell has looked at its notes before, and removes nothing more. */
+  endRemovals(cellId: string, options: CallOptions): Promise<void>
   findings: VersionFindings
   clock: Clock
   log: Log
@@ -78,11 +82,11 @@ export class Retention {
    * Removes the versions that the plan no longer keeps and that were marked a day ago, and marks others.
    *
    * @throws `object_store_unavailable`, `object_store_error`, `backup_corrupt` for notes that cannot be read; `busy` during a
-   * purge of the cell, as all that stores notes
+   * purge of the cell, as all that stores notes; `disk_full`
    */
   async prune(cellId: string, options: PruneOptions = {}): Promise<PruneResult> {
     checkNames(options, PRUNE_NAMES)
-    return await this.#inProgress.write(cellId, () => this.#pruner.prune(cellId, options))
+    return await remembered(this.#inProgress.write(cellId, () => this.#pruner.prune(cellId, options)))
   }
 
   /**
@@ -116,23 +120,29 @@ export class Retention {
     await this.#inProgress.write(cellId, async () => {
       const { notes } = await listNoted(this.#parts.index, cellId, options)
       await this.#notes.writePlan(cellId, notes, plan, this.#parts.clock.now(), options)
+      await this.#parts.endRemovals(cellId, options)
     })
   }
 
   /**
    * Records that a version was restored and found whole. Only what is older than the base of the version that was proven
    * last may be removed. Call it in order: a later call replaces an earlier one.
+   *
+   * @throws `backup_not_found` if a prune has removed it meanwhile
    */
   async recordProven(cellId: string, version: string, options: CallOptions = {}): Promise<void> {
-    await this.#inProgress.write(cellId, async () => {
+    const record = async () => {
       const { clock, index, table } = this.#parts
       const { versions, notes } = await listNoted(index, cellId, options)
       // The cell was purged meanwhile.
       if (versions.length === 0) return
       const proof = { version, provenAt: clock.now() }
       await this.#notes.writeProof(cellId, notes, proof, options)
+      // The newest one always stays.
+      if (version !== versions[0]?.version) await this.#assertStays(cellId, version, options)
       table.noteProof(cellId, proof)
-    })
+    }
+    await remembered(this.#inProgress.write(cellId, record))
   }
 
   /** As far as this machine knows; asks nobody. */
@@ -153,15 +163,19 @@ export class Retention {
     return { ...this.#plans, ...known, ...progress.lag(storeId) }
   }
 
-  /** A cell came back from a version: if this machine knows of no backup of it, this one is known now. */
+  /** A cell came back from a version: if this machine knows of no backup of it, this one is known now. Never throws: the cell is back. */
   restored(cellId: string, createdAt: number): void {
     const { table } = this.#parts
-    if (table.storedAt(cellId) === undefined) table.noteStored(cellId, createdAt)
+    try {
+      if (table.storedAt(cellId) === undefined) table.noteStored(cellId, createdAt)
+    } catch {
+      // On a full disk, for example. Its next backup is noted.
+    }
   }
 
   /** Removes everything that the object store holds of a cell, and the local rows. Only for a cell that is deleted. */
   async purge(cellId: string, { signal }: CallOptions = {}): Promise<PurgedObjects> {
-    return await this.#inProgress.purge(cellId, () => this.#purge(cellId, { signal }), signal)
+    return await remembered(this.#inProgress.purge(cellId, () => this.#purge(cellId, { signal }), signal))
   }
 
   /** Removes the local rows of a deleted cell. */
@@ -177,6 +191,11 @@ export class Retention {
     if ((await objectStore.head(version, options)) !== undefined) return
     await this.#notes.unpin(cellId, version, options)
     throw backupNotFound()
+  }
+
+  async #assertStays(cellId: string, version: string, options: CallOptions): Promise<void> {
+    await this.#parts.endRemovals(cellId, options)
+    if ((await this.#parts.objectStore.head(version, options)) === undefined) throw backupNotFound()
   }
 
   async #purge(cellId: string, { signal }: CallOptions): Promise<PurgedObjects> {
@@ -200,4 +219,11 @@ export class Retention {
     if (last === undefined || last > now) table.notePruned(cellId, now)
     return last !== undefined && now - last >= PRUNE_EVERY_MS
   }
+}
+
+/** Some of it is remembered on this machine, whose disk can be full. @throws what its disk does, as `disk_full` */
+async function remembered<T>(work: Promise<T>): Promise<T> {
+  return await work.catch((error) => {
+    throw isSqliteError(error) ? toBackupError(error) : error
+  })
 }

@@ -44,6 +44,7 @@ describe('A failure on this machine has its own code, and no path in its message
 
   test.each([
     ['SQLITE_FULL', 'disk_full'],
+    ['SQLITE_IOERR_SHMSIZE', 'disk_full'],
     ['SQLITE_NOMEM', 'busy'],
     ['SQLITE_CANTOPEN', 'busy'],
     ['SQLITE_IOERR_WRITE', 'internal'],

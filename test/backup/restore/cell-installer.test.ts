@@ -1,6 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { beforeEach, describe, expect, test } from 'vitest'
+import Database from 'better-sqlite3'
+import { beforeEach, describe, expect, test, vi } from 'vitest'
 import { ChangeTrackers } from '../../../src/backup/changes/change-trackers.ts'
 import { BackupProgressTable } from '../../../src/backup/changes/progress-table.ts'
 import { CellInstaller } from '../../../src/backup/restore/cell-installer.ts'
@@ -17,10 +18,13 @@ let progress: BackupProgressTable
 let installer: CellInstaller
 
 /** A process that may open the cell: each worker has such a part of its own. */
-function newProcess(): CellInstaller {
+function newProcess(switched = () => {}): CellInstaller {
   const clock = new FakeClock()
   const trackers = new ChangeTrackers(() => paths, progress, clock)
-  const replace = (_id: string, install: () => void) => install()
+  const replace = (_id: string, install: () => void) => {
+    install()
+    switched()
+  }
   return new CellInstaller({ trackers, progress, clock, paths: () => paths, isOpen: () => false, replace })
 }
 
@@ -49,6 +53,18 @@ describe('A cell’s incoming.db', () => {
     expect(fs.existsSync(paths.restoreTarget)).toBe(false)
     expect(database()).toBe('old')
   })
+})
+
+test('An installation is done once the switch is, also if nothing can be noted any more: the cell counts as changed', () => {
+  fs.writeFileSync(paths.restoreTarget, 'restored')
+  const onFullDisk = newProcess(() => {
+    vi.spyOn(progress, 'save').mockImplementationOnce(() => {
+      throw new Database.SqliteError('database or disk is full', 'SQLITE_FULL')
+    })
+  })
+  onFullDisk.install(ID, INSTALL)
+  expect(database()).toBe('restored')
+  expect(progress.find(ID)).toMatchObject({ chain: null, dirty: true })
 })
 
 describe('An installation whose process ends is repeated in the next one:', () => {

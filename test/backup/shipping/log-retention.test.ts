@@ -59,7 +59,14 @@ async function prune(cellId: string): Promise<void> {
   const { restores } = destination
   const removing: Removing = (id, run) => restores.removing(id, run)
   const removalsEnded = async () => {}
-  const parts = { ...destination, table, historyMs: HISTORY_MS, removing, removalsEnded }
+  const parts = {
+    ...destination,
+    table,
+    historyMs: HISTORY_MS,
+    removing,
+    removalsEnded,
+    endRemovals: removalsEnded,
+  }
   await new Retention(parts).prune(cellId)
 }
 
