@@ -147,6 +147,25 @@ describe('an import', () => {
     expect(leftOvers(test, 0)).toEqual([])
   })
 
+  test.each([
+    ['a definition that is a blob', "sql = CAST(sql AS BLOB) WHERE name = 'x'"],
+    [
+      'a forbidden name that is a blob',
+      "name = CAST('_cell_x' AS BLOB), tbl_name = '_cell_x', sql = 'CREATE VIEW _cell_x AS SELECT 1' WHERE name = 'x'",
+    ],
+    ['a view that a copy would leave out', "type = 'VIEW' WHERE name = 'x'"],
+    ['an index that a copy would leave out', "type = 'INDEX' WHERE name = '_cell_kv_expiry'"],
+  ])('refuses %s: SQLite reads such a row of the schema, and never writes one', async (_what, change) => {
+    const test = await openTestStore()
+    const file = unsafe(`${whole(2)}; CREATE VIEW x AS SELECT 1; UPDATE sqlite_schema SET ${change}`)
+    for (const sqlPolicy of ['tenant', 'trusted'] as const)
+      await expect(test.store.importCell(file, { sqlPolicy })).rejects.toMatchObject({
+        code: 'invalid_database',
+        message: expect.stringContaining('row of its schema'),
+      })
+    expect(leftOvers(test, 0)).toEqual([])
+  })
+
   test('refuses settings of a search table that the policy refuses as commands', async () => {
     const { store } = await openTestStore()
     const search = (command: string) =>
