@@ -43,6 +43,11 @@ describe('an import', () => {
         ),
       /damaged|cannot read/,
     ],
+    [
+      'tables that share their pages',
+      () => unsafe('CREATE TABLE a (x); CREATE TABLE b (x); UPDATE sqlite_schema SET rootpage = 2'),
+      /damaged.*2nd reference/s,
+    ],
     ['UTF-16', () => foreign('CREATE TABLE t (a)', "PRAGMA encoding = 'UTF-16le'"), /UTF-16/],
     ['a table of another _cell', () => foreign('CREATE TABLE _cell_other (a)'), /table "_cell_other".*_cell/],
     [
