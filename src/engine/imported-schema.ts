@@ -29,6 +29,8 @@ interface SchemaRow {
 
 const SCHEMA = 'SELECT type, name, tbl_name AS "table", sql FROM main.sqlite_schema'
 const RESERVED = /^_cell/i
+/** As SQLite writes them. It reads others, too: but VACUUM leaves out what has its type in capitals. */
+const TYPES: ReadonlySet<unknown> = new Set(['table', 'index', 'view', 'trigger'])
 /** Tables that SQLite makes for itself, word for word: another object of such a name would pass as one. */
 const OF_SQLITE: ReadonlySet<string> = new Set(
   [
@@ -49,6 +51,7 @@ const VERSION_DEFAULT = / DEFAULT \d+(?= \) STRICT)/
  */
 export function checkImportedSchema(connection: Connection, rules: SchemaRules): boolean {
   const rows = connection.prepare(SCHEMA).all() as SchemaRow[]
+  if (!rows.every(isSchemaRow)) throw invalidDatabase('A row of its schema is not as SQLite writes them')
   const bytes = rows.reduce((sum, { sql }) => sum + Buffer.byteLength(sql ?? ''), 0)
   if (bytes > rules.schemaBytesMax) {
     const why = `The schema has ${bytes} bytes of SQL text, and a cell may have ${rules.schemaBytesMax} (limits.schemaBytesMax)`
@@ -65,6 +68,16 @@ export function checkImportedSchema(connection: Connection, rules: SchemaRules):
   if (found !== 0 && found !== expected)
     throw invalidDatabase('The engine’s own tables, which start with _cell, are not complete')
   return found > 0
+}
+
+/** SQLite reads a name or a definition from any value, a blob for example. */
+function isSchemaRow({ type, name, table, sql }: { [column in keyof SchemaRow]: unknown }): boolean {
+  return (
+    TYPES.has(type) &&
+    typeof name === 'string' &&
+    typeof table === 'string' &&
+    (sql === null || typeof sql === 'string')
+  )
 }
 
 function checkObject(row: SchemaRow, { policy, owners }: SchemaRules): void {

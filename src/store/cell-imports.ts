@@ -92,7 +92,7 @@ export class CellImports {
     build: BuildCell,
   ): Promise<CreatedCell> {
     checkNames(options, IMPORT_NAMES)
-    checkPolicy(options.sqlPolicy)
+    checkOptions(options)
     const { name, accountId, durability, admit } = options
     const bytes = typeof source === 'string' ? await this.#fileOf(source) : checkStream(source)
     return await this.#parts.creations.createBuilt({ name, accountId, durability, admit }, (id) =>
@@ -173,9 +173,18 @@ function checkStream(source: AsyncIterable<Uint8Array>): () => AsyncIterable<Uin
   throw new CellError('invalid_request', 'source must be a path or a stream of bytes.', { field: 'source' })
 }
 
-function checkPolicy(policy: string | undefined): void {
-  if (policy === undefined || policy === 'tenant' || policy === 'trusted') return
-  throw new CellError('invalid_request', 'sqlPolicy must be tenant or trusted.', { field: 'sqlPolicy' })
+/** A number that is none would bound nothing. */
+function checkOptions({ sqlPolicy, bytesMax, signal, onBytes }: ImportCellOptions): void {
+  if (sqlPolicy !== undefined && sqlPolicy !== 'tenant' && sqlPolicy !== 'trusted')
+    throw wrongOption('sqlPolicy', 'tenant or trusted')
+  if (bytesMax !== undefined && (typeof bytesMax !== 'number' || Number.isNaN(bytesMax)))
+    throw wrongOption('bytesMax', 'a number')
+  if (signal !== undefined && !(signal instanceof AbortSignal)) throw wrongOption('signal', 'an AbortSignal')
+  if (onBytes !== undefined && typeof onBytes !== 'function') throw wrongOption('onBytes', 'a function')
+}
+
+function wrongOption(field: keyof ImportCellOptions, meant: string): CellError {
+  return new CellError('invalid_request', `${field} must be ${meant}.`, { field })
 }
 
 function notComplete(name: string): CellError {

@@ -4,7 +4,7 @@ import path from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { DIRECTORY_MODE, FILE_MODE } from '../base/durable-files.ts'
 import { unlessAborted } from '../base/unless-aborted.ts'
-import type { CellError } from '../errors.ts'
+import { CellError } from '../errors.ts'
 import type { SpoolRoom } from './spool.ts'
 
 /** A file on its way into the store or out of it. A start empties the spool. */
@@ -40,6 +40,9 @@ export async function receiveFile(
   let bytes = 0
   const counted = async function* () {
     for await (const chunk of untilAborted(source, signal)) {
+      // The length of another kind of array is not its bytes.
+      if (!(chunk instanceof Uint8Array))
+        throw new CellError('invalid_request', 'source must give Uint8Arrays.', { field: 'source' })
       bytes += chunk.length
       if (bytes > bytesMax) throw tooLarge()
       room.wrote(bytes)

@@ -97,7 +97,7 @@ describe('the check of a closed cell', () => {
     for (let page = 3; page < 20; page++)
       fs.writeSync(handle, Buffer.alloc(4_096, 0xa5), 0, 4_096, page * 4_096)
     fs.closeSync(handle)
-    await expect(check(paths)).rejects.toMatchObject({ code: 'SQLITE_CORRUPT' })
+    await expect(check(paths)).rejects.toMatchObject({ details: { reason: 'damaged' } })
   })
 
   test.each([

@@ -43,6 +43,11 @@ describe('an import', () => {
         ),
       /damaged|cannot read/,
     ],
+    [
+      'tables that share their pages',
+      () => unsafe('CREATE TABLE a (x); CREATE TABLE b (x); UPDATE sqlite_schema SET rootpage = 2'),
+      /damaged.*2nd reference/s,
+    ],
     ['UTF-16', () => foreign('CREATE TABLE t (a)', "PRAGMA encoding = 'UTF-16le'"), /UTF-16/],
     ['a table of another _cell', () => foreign('CREATE TABLE _cell_other (a)'), /table "_cell_other".*_cell/],
     [
@@ -144,6 +149,25 @@ describe('an import', () => {
     )
     const refused = await rejectedBy(test.store.importCell(file, { sqlPolicy: 'tenant' }))
     expect(refused).toMatchObject({ code: 'invalid_database', message: expect.stringContaining(name) })
+    expect(leftOvers(test, 0)).toEqual([])
+  })
+
+  test.each([
+    ['a definition that is a blob', "sql = CAST(sql AS BLOB) WHERE name = 'x'"],
+    [
+      'a forbidden name that is a blob',
+      "name = CAST('_cell_x' AS BLOB), tbl_name = '_cell_x', sql = 'CREATE VIEW _cell_x AS SELECT 1' WHERE name = 'x'",
+    ],
+    ['a view that a copy would leave out', "type = 'VIEW' WHERE name = 'x'"],
+    ['an index that a copy would leave out', "type = 'INDEX' WHERE name = '_cell_kv_expiry'"],
+  ])('refuses %s: SQLite reads such a row of the schema, and never writes one', async (_what, change) => {
+    const test = await openTestStore()
+    const file = unsafe(`${whole(2)}; CREATE VIEW x AS SELECT 1; UPDATE sqlite_schema SET ${change}`)
+    for (const sqlPolicy of ['tenant', 'trusted'] as const)
+      await expect(test.store.importCell(file, { sqlPolicy })).rejects.toMatchObject({
+        code: 'invalid_database',
+        message: expect.stringContaining('row of its schema'),
+      })
     expect(leftOvers(test, 0)).toEqual([])
   })
 

@@ -82,6 +82,32 @@ describe('an import', () => {
     expect(leftOvers(test, 1)).toEqual([])
   })
 
+  test.each<[string, object]>([
+    ['bytesMax', { bytesMax: Number.NaN }],
+    ['bytesMax', { bytesMax: '10' }],
+    ['signal', { signal: {} }],
+    ['onBytes', { onBytes: 'bytes' }],
+  ])('names %s of the wrong kind: a bound that is no number bounded nothing', async (field, options) => {
+    const test = await openTestStore()
+    const refused = await rejectedBy(test.store.importCell(Readable.from([]), options))
+    expect(refused).toMatchObject({ code: 'invalid_request', details: { field } })
+    expect(leftOvers(test, 0)).toEqual([])
+  })
+
+  test.each<[string, unknown]>([
+    ['words, whose number is not that of their bytes', new Uint16Array(100)],
+    ['a view, which has no length', new DataView(new ArrayBuffer(100))],
+    ['nothing', null],
+  ])('refuses a source that gives %s', async (_what, chunk) => {
+    const test = await openTestStore()
+    const source = (async function* () {
+      yield chunk as Uint8Array
+    })()
+    const refused = await rejectedBy(test.store.importCell(source, { bytesMax: 150 }))
+    expect(refused).toMatchObject({ code: 'invalid_request', details: { field: 'source' } })
+    expect(leftOvers(test, 0)).toEqual([])
+  })
+
   test('ends with its signal, also if its source gives nothing more, and leaves nothing', async () => {
     const test = await openTestStore()
     const { signal, abort } = abortable()
