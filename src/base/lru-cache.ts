@@ -24,6 +24,11 @@ export class LruCache<T> {
     return this.#young.size + this.#old.size
   }
 
+  /** One that is in both generations comes once. */
+  get keys(): ReadonlySet<string> {
+    return new Set([...this.#young.keys(), ...this.#old.keys()])
+  }
+
   get(key: string): T | undefined {
     const young = this.#young.get(key)
     if (young !== undefined) return young

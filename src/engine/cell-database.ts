@@ -34,8 +34,6 @@ export interface CellHooks extends FailureHooks {
    * schema; the same text comes again if that is rolled back.
    */
   beforePrepare?(database: CellDatabase, sql: string): boolean
-  /** After a statement that made the schema longer, or may have, or the planner's statistics. */
-  schemaGrew?(): void
   /** After the first commit since {@link CellDatabase.dirty} was cleared. */
   changed?(database: CellDatabase): void
   /** Before the frames of the write-ahead log are moved into the database and may be overwritten. */
@@ -168,6 +166,11 @@ export class CellDatabase {
       this.syncs.pending ||
       this.quarantined !== undefined
     )
+  }
+
+  /** Memory that the prepared statements of callers take at most. */
+  get statementBytes(): number {
+    return this.#runner?.statements.bytes ?? 0
   }
 
   /** Prepares the engine's own SQL. Never for text that came from outside: no policy is asked. */
@@ -378,7 +381,6 @@ export class CellDatabase {
     return new StatementRunner(this.#connection, this.settings, this.#transactions, {
       beforePrepare: (sql) => this.#hooks.beforePrepare?.(this, sql) ?? false,
       changing: () => this.#changing(),
-      schemaGrew: () => this.#hooks.schemaGrew?.(),
       changed: () => this.#changed(UNKNOWN_WEIGHT),
       deletion: (run) => this.#deleteReserve.forDeletion(run),
       recorder: () => this.recorder,

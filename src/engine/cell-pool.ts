@@ -6,9 +6,9 @@ import { CellError, isCellError } from '../errors.ts'
 import { CellDatabase, type CellHooks } from './cell-database.ts'
 import type { CellDatabaseSettings } from './cell-settings.ts'
 import { FairShares } from './fair-shares.ts'
+import { type MemoryBound, OpenMemory } from './open-memory.ts'
 import { Quarantine } from './quarantine.ts'
 import { checkClosedCell } from './recovery-check.ts'
-import { schemaWeight } from './schema-weight.ts'
 import { toCellError } from './sqlite-errors.ts'
 
 /** How the pool finds and opens a cell. */
@@ -29,8 +29,8 @@ export interface CellOpener {
 export interface PoolBounds {
   /** Cells that are open at the same time. */
   cellsMax: number
-  /** Bytes of SQL text in all of their schemas, as {@link schemaWeight} counts: SQLite keeps each in memory while its cell is open. */
-  schemaBytesMax?: number | undefined
+  /** Undefined: no bound. */
+  memory?: MemoryBound | undefined
 }
 
 /** How many cells are drawn, of which one is closed. */
@@ -47,7 +47,7 @@ export class CellPool {
   readonly quarantine: Quarantine
   readonly #open = new Map<string, CellDatabase>()
   readonly #cells: FairShares
-  readonly #schemas: FairShares | undefined
+  readonly #memory: OpenMemory | undefined
   readonly #opener: CellOpener
   #closed = false
   /** The state of {@link #random}; anything but 0. */
@@ -56,12 +56,12 @@ export class CellPool {
   #workingOn: string | undefined
 
   constructor(
-    { cellsMax, schemaBytesMax }: PoolBounds,
+    { cellsMax, memory }: PoolBounds,
     opener: CellOpener,
     { clock, log }: { clock: Clock; log: Log },
   ) {
     this.#cells = new FairShares(cellsMax)
-    if (schemaBytesMax !== undefined) this.#schemas = new FairShares(schemaBytesMax)
+    if (memory !== undefined) this.#memory = new OpenMemory(memory, clock)
     this.#opener = opener
     this.quarantine = new Quarantine({
       clock,
@@ -134,6 +134,22 @@ export class CellPool {
     this.#opener.working?.(id)
   }
 
+  /** Whether the process uses so much memory that {@link saveMemory} may close cells. It costs little to ask before each use. */
+  get isShortOfMemory(): boolean {
+    return this.#memory?.isShort() ?? false
+  }
+
+  /** Whose open cells take most, if the process uses so much memory that it may end. */
+  get heaviestOwner(): string | undefined {
+    return this.#memory?.heaviest
+  }
+
+  /** Closes cells until the open ones fit into the bound on memory. @param forId stays open */
+  saveMemory(forId: string): void {
+    const shares = this.#memory?.weigh(this.#open, (id) => this.#ownerOf(id))
+    if (shares !== undefined) this.#makeRoom(shares, forId)
+  }
+
   /** Closes one cell and replaces or removes its files: that ends its quarantine. */
   replace(id: string, install: () => void): void {
     this.close(id)
@@ -154,7 +170,6 @@ export class CellPool {
     const frames = database && this.work(id, () => database.close())
     this.#open.delete(id)
     this.#cells.delete(id)
-    this.#schemas?.delete(id)
     return frames
   }
 
@@ -175,21 +190,14 @@ export class CellPool {
     } catch (error) {
       throw toCellError(error, { path: paths.database, limits: settings.limits })
     }
-    const owner = this.#opener.owner?.(id) ?? ''
-    this.#cells.set(id, owner, 1)
+    this.#cells.set(id, this.#ownerOf(id), 1)
     this.#makeRoom(this.#cells, id)
     const hooks = this.#opener.hooks(id)
     const quarantined = (reason: CellError) => this.quarantine.begin(id, reason)
     try {
-      const schemaGrew = () => this.#noteSchema(id, owner, database)
-      const database: CellDatabase = new CellDatabase(paths.database, settings, {
-        ...hooks,
-        quarantined,
-        schemaGrew,
-      })
+      const database = new CellDatabase(paths.database, settings, { ...hooks, quarantined })
       database.touch()
       this.#open.set(id, database)
-      this.#noteSchema(id, owner, database)
       return database
     } catch (error) {
       if (!this.#open.has(id)) this.#cells.delete(id)
@@ -205,10 +213,8 @@ export class CellPool {
     return this.#open.get(id)?.quarantined === undefined ? undefined : this.#close(id)
   }
 
-  #noteSchema(id: string, owner: string, database: CellDatabase): void {
-    if (this.#schemas === undefined) return
-    this.#schemas.set(id, owner, schemaWeight(database))
-    this.#makeRoom(this.#schemas, id)
+  #ownerOf(id: string): string {
+    return this.#opener.owner?.(id) ?? ''
   }
 
   #makeRoom(shares: FairShares, forId: string): void {
@@ -232,7 +238,9 @@ export class CellPool {
     })
     const [first, ...others] = drawn
     if (first === undefined) return false
-    this.#close(others.reduce((oldest, each) => (each.usedAt < oldest.usedAt ? each : oldest), first).id)
+    const { id } = others.reduce((oldest, each) => (each.usedAt < oldest.usedAt ? each : oldest), first)
+    this.#close(id)
+    shares.delete(id)
     return true
   }
 

@@ -16,6 +16,14 @@ export class FairShares {
     return this.#total > this.#max
   }
 
+  /** Whose cells take most. */
+  get heaviest(): string | undefined {
+    let most: { owner: string; amount: number } | undefined
+    for (const [owner, { amount }] of this.#owners)
+      if (most === undefined || amount > most.amount) most = { owner, amount }
+    return most?.owner
+  }
+
   /** Notes what a cell takes now. */
   set(cellId: string, owner: string, amount: number): void {
     this.delete(cellId)

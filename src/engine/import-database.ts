@@ -12,6 +12,12 @@ const SEARCH_CONFIGS =
   "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'shadow' AND lower(name) LIKE '%#_config' ESCAPE '#'"
 const TENANTS_SETTINGS = "'version', 'rank', 'secure-delete'"
 
+/** The planner's statistics, and how many rows ANALYZE makes at most for a table or an index. */
+const STATISTICS = [
+  ['sqlite_stat1', 1],
+  ['sqlite_stat4', 24],
+] as const
+
 /** What a database must be to become a cell. Plain data, because another thread checks it. */
 export interface ImportRules extends SchemaRules {
   cellBytesMax: number
@@ -51,6 +57,7 @@ function rebuild(source: string, target: string, rules: ImportRules): void {
   const isCell = within(source, (connection) => {
     connection.exec('PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA cache_size = -512')
     const hasReserved = checkImportedSchema(connection, rules)
+    checkStatistics(connection)
     if (rules.policy === 'tenant') checkSearchTables(connection)
     const shadow = falseShadow(connection)
     if (shadow !== undefined)
@@ -71,6 +78,17 @@ function rebuild(source: string, target: string, rules: ImportRules): void {
     if (isCell) connection.exec("DELETE FROM _cell_meta WHERE key <> 'schema_version'; REINDEX main._cell_kv")
     else connection.exec(rules.reserved)
   })
+}
+
+/** SQLite reads all of them whenever it opens the cell: two million rows take seconds. @throws `invalid_database` */
+function checkStatistics(connection: Connection): void {
+  const count = (from: string) => connection.prepare(`SELECT count(*) FROM ${from}`).pluck().get() as number
+  const objects = count('main.sqlite_schema')
+  for (const [table, rowsEach] of STATISTICS) {
+    if (count(`main.sqlite_schema WHERE name = '${table}'`) === 0) continue
+    if (count(`main.${table}`) > rowsEach * objects)
+      throw invalidDatabase(`${table} has more rows than ANALYZE makes. Run ANALYZE, which writes it anew`)
+  }
 }
 
 /** FTS5 keeps its settings in a table. Of its commands that set them, the policy leaves tenants two. */

@@ -12,6 +12,7 @@ import type { CellDatabase } from '../engine/cell-database.ts'
 import { CellPool } from '../engine/cell-pool.ts'
 import type { CellDatabaseSettings } from '../engine/cell-settings.ts'
 import { EngineCounts } from '../engine/engine-counts.ts'
+import type { MemoryBound } from '../engine/open-memory.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
 import { SharedCommits } from '../engine/shared-commits.ts'
 import type { CommitChanges } from '../engine/watch/commit-recorder.ts'
@@ -45,8 +46,8 @@ export interface LocalCellsParts {
   expiryNoted(id: string, expiresAt: number): void
   /** Told of the commits of watched cells. */
   commits: CommitSink
-  /** Bytes of SQL text in the schemas of all open cells; undefined: no bound. */
-  openSchemaBytesMax?: number | undefined
+  /** On what its open cells keep in memory; undefined: none. */
+  memory?: MemoryBound | undefined
   /** Told whose time begins before work that can take long: see `CellOpener`. */
   working?: ((id: string | undefined) => void) | undefined
   /**
@@ -277,7 +278,7 @@ export class LocalCells implements CellProvider {
   }
 
   #newPool(): CellPool {
-    const { paths, settings, hints, changes, temporary, working, openSchemaBytesMax } = this.#parts
+    const { paths, settings, hints, changes, temporary, working, memory } = this.#parts
     const { clock, openCellsMax } = settings
     const opener = {
       paths: (id: string) => paths.cell(id),
@@ -304,7 +305,7 @@ export class LocalCells implements CellProvider {
       owner: (id: string) => this.#parts.record(id)?.accountId ?? '',
       working,
     }
-    return new CellPool({ cellsMax: openCellsMax, schemaBytesMax: openSchemaBytesMax }, opener, settings)
+    return new CellPool({ cellsMax: openCellsMax, memory }, opener, settings)
   }
 
   #failed(id: string, err: unknown): void {

@@ -1,3 +1,4 @@
+import fs from 'node:fs'
 import { expect, test } from 'vitest'
 import { findDamage, findDamageOfPages } from '../../src/engine/quick-check.ts'
 import { openConnection } from '../../src/engine/sqlite.ts'
@@ -14,6 +15,24 @@ test.each([
     for (const check of ['quick_check', 'integrity_check'] as const)
       expect(findDamage(connection, check)).toMatch(/2nd reference to page 2/)
     if (more === '') expect(findDamageOfPages(connection)).toMatch(/2nd reference to page 2/)
+  } finally {
+    connection.close()
+  }
+})
+
+test('takes no page that nothing refers to for damage: it holds no row', () => {
+  const file = unsafe(
+    'CREATE TABLE a (x); CREATE TABLE b (x); INSERT INTO a VALUES (randomblob(9000)); DROP TABLE b',
+  )
+  // The file's header, by https://www.sqlite.org/fileformat.html: the first page of the list of free ones, and their number.
+  const handle = fs.openSync(file, 'r+')
+  fs.writeSync(handle, Buffer.alloc(8), 0, 8, 32)
+  fs.closeSync(handle)
+  const connection = openConnection(file)
+  try {
+    expect(connection.pragma('quick_check', { simple: true })).toMatch(/never used/)
+    for (const check of ['quick_check', 'integrity_check'] as const)
+      expect(findDamage(connection, check)).toBeUndefined()
   } finally {
     connection.close()
   }

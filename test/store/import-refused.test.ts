@@ -56,6 +56,14 @@ describe('an import', () => {
         foreign(whole(2).replace('value TEXT NOT NULL,', 'value TEXT NOT NULL CHECK (length(value) < 5),')),
       /"_cell_kv"/,
     ],
+    ...(['sqlite_stat1', 'sqlite_stat4'] as const).map((table): [string, () => string, RegExp] => [
+      `more rows in ${table} than ANALYZE makes`,
+      () =>
+        foreign(`CREATE TABLE t (a); CREATE INDEX i ON t (a); INSERT INTO t VALUES (1); ANALYZE;
+          WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 200)
+          INSERT INTO ${table} (tbl, idx) SELECT 't', 'i' FROM n`),
+      /more rows than ANALYZE makes/,
+    ]),
     ['a part of our tables', () => foreign(KV), /not complete/],
     [
       'a trigger on our table',

@@ -30,8 +30,6 @@ export interface PreparedStatement {
   readonly growsSchema: boolean
   /** It may have foreign keys judged only at the COMMIT: a table with such keys, or PRAGMA defer_foreign_keys. */
   readonly defersKeys: boolean
-  /** ANALYZE, or PRAGMA optimize: SQLite keeps the statistics with the schema. */
-  readonly analyzes: boolean
   /** ALTER: it may change the text of other things in the schema, too. */
   readonly renames: boolean
   readonly insertRowid: InsertRowid
@@ -48,9 +46,12 @@ export interface PreparedStatement {
   tenantSafe: boolean
 }
 
-/** About 8 MiB: a prepared statement takes up to 64 bytes for each character of its text. */
+/** About 8 MiB. */
 const CACHED_WEIGHT = 128
 const CHARACTERS_A_WEIGHT = 1_024
+/** A prepared statement takes up to so many bytes for each character of its text, and as many as for some more. */
+const BYTES_A_CHARACTER = 64
+const CHARACTERS_MORE = 32
 
 /** As a statement, or as a table-valued function. */
 const OPTIMIZE = /\bpragma(_|\b.*\b)optimize/is
@@ -133,6 +134,13 @@ export class PreparedStatements {
     return prepared.columns
   }
 
+  /** Memory that those in the cache take at most. */
+  get bytes(): number {
+    let characters = 0
+    for (const sql of this.#cache.keys) characters += sql.length + CHARACTERS_MORE
+    return BYTES_A_CHARACTER * characters
+  }
+
   /** After a statement that changed the schema. */
   schemaChanged(): void {
     this.#forget()
@@ -187,7 +195,6 @@ export class PreparedStatements {
       changesSchema,
       growsSchema: !explain && (verb === 'CREATE' || verb === 'ALTER'),
       defersKeys: (changesSchema || verb === 'PRAGMA') && DEFERS.test(sql),
-      analyzes: (!explain && verb === 'ANALYZE') || changesUnseen,
       renames: !explain && verb === 'ALTER',
       deletes: !explain && (verb === 'DELETE' || verb === 'DROP'),
       insertRowid: this.#inserts.of(tokens, head),

@@ -31,8 +31,6 @@ export interface RunnerEvents {
   changing(): void
   /** After a change outside of {@link Transactions}. Must not throw. */
   changed(): void
-  /** The schema, or what the planner knows of it, takes more memory now, unless that is rolled back. Must not throw. */
-  schemaGrew(): void
   /** Runs a statement that deletes; a second time if the first has failed without a trace. */
   deletion<T>(run: () => T): T
   /** Notes what statements touch; undefined while nobody watches the cell. */
@@ -125,7 +123,6 @@ export class StatementRunner {
       ? this.#events.deletion(() => this.#run(prepared, bound, options))
       : this.#run(prepared, bound, options)
     if (!prepared.onlyReads) this.#transactions.checkAfterStatement()
-    if (prepared.growsSchema || prepared.analyzes) this.#events.schemaGrew()
     return result
   }
 

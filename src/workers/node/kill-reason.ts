@@ -1,3 +1,4 @@
+import type { MemoryBound } from '../../engine/open-memory.ts'
 import type { KillRate } from './kill-budget.ts'
 import type { KillReason } from './lost-worker.ts'
 import type { ProbationTimes } from './probation.ts'
@@ -18,10 +19,10 @@ export interface WorkerLimits extends KillRate, ProbationTimes {
   /** Bytes of memory that a worker may use. */
   memoryMax: number
   /**
-   * Bytes of SQL text in the schemas of all cells that a worker has open, in which accounts have equal parts. By default a
-   * 64th of `memoryMax`: opened, a schema takes up to 32 times as much memory.
+   * Bytes of memory above which a worker closes cells, until those that are open can take no more than so much; accounts have
+   * equal parts of it. By default half of `memoryMax`, less 80 MiB.
    */
-  openSchemaBytesMax?: number | undefined
+  openCellsMemoryMax?: number | undefined
 }
 
 /** The limits of `cellstore serve`, unless its flags say otherwise. */
@@ -39,6 +40,17 @@ export const DEFAULT_WORKER_LIMITS: WorkerLimits = {
 
 /** Share of `memoryMax` at which a worker is killed. A statement can take the rest before the next check. */
 const MEMORY_SHARE = 7 / 8
+/** A worker that keeps so much has too little left for the next statement. */
+const NEAR_END_SHARE = 3 / 4
+/** Half of a worker's memory is for what runs, and so much of the other half for the process itself: measured, 85 MB and more. */
+const PROCESS_BYTES = 80 * 1_048_576
+const OPEN_CELLS_SHARE_MIN = 1 / 8
+
+/** What a worker is told of its memory. */
+export function memoryBound({ memoryMax, openCellsMemoryMax }: WorkerLimits): MemoryBound {
+  const byDefault = Math.max(memoryMax / 2 - PROCESS_BYTES, OPEN_CELLS_SHARE_MIN * memoryMax)
+  return { bytesMax: openCellsMemoryMax ?? byDefault, nearEndBytes: NEAR_END_SHARE * memoryMax }
+}
 
 export interface KillOptions {
   /** Whether the cell of a statement that holds up others can get a worker of its own. */

@@ -280,6 +280,14 @@ export class WorkerPool {
     return { cellId, accountId: record(cellId)?.accountId ?? cellId, statementMs: taskMs, signal: undefined }
   }
 
+  /** An account has cost a worker. @returns the error for what caused it, if the account's budget was used up before */
+  #charge(accountId: string, notRun: readonly QueuedOperation[]): CellError | undefined {
+    this.#placement.probation.costWorker(accountId)
+    const overBudget = this.#kills.charge(accountId)
+    if (overBudget !== undefined) this.#refuseWaiting(accountId, overBudget, notRun)
+    return overBudget
+  }
+
   /** What an account has waiting in shared workers would cost further ones. */
   #refuseWaiting(accountId: string, error: CellError, notRun: readonly QueuedOperation[]): void {
     const waiting = [...notRun, ...this.#placement.waitingOf(accountId)]
@@ -298,10 +306,10 @@ export class WorkerPool {
     const cause = reason ?? (worker.ranOutOfMemory ? 'memory' : undefined)
     const culprit = statement ?? commit ?? task
     const isItsFault = isForStatement(cause) || (cause === 'memory' && !isShared)
-    if (isItsFault && culprit) this.#placement.probation.costWorker(culprit.accountId)
-    const overBudget = isItsFault && culprit ? this.#kills.charge(culprit.accountId) : undefined
-    if (overBudget !== undefined && culprit !== undefined)
-      this.#refuseWaiting(culprit.accountId, overBudget, notRun)
+    const overBudget = isItsFault && culprit ? this.#charge(culprit.accountId, notRun) : undefined
+    // Where the caches of open cells were at fault, what ran is not: it runs again.
+    const { heaviest } = worker.counts
+    if (cause === 'memory' && isShared && heaviest) this.#charge(heaviest, notRun)
     if (task !== undefined && isItsFault) {
       if (cause === 'timeout') {
         onStrike(task.cellId)

@@ -44,7 +44,7 @@ import { logForChild } from '../protocol/log-message.ts'
 import { type Archiving, newArchiving } from './archiving.ts'
 import { CellBackoff } from './cell-backoff.ts'
 import { ImportProcesses } from './import-processes.ts'
-import { DEFAULT_WORKER_LIMITS, type WorkerLimits } from './kill-reason.ts'
+import { DEFAULT_WORKER_LIMITS, memoryBound, type WorkerLimits } from './kill-reason.ts'
 import { LeftLogs } from './left-logs.ts'
 import { DEFAULT_QUEUE_BOUNDS, type QueueBounds } from './operation-queue.ts'
 import { operationBytes, type QueuedOperation } from './queued-operation.ts'
@@ -115,7 +115,7 @@ export class WorkerService implements CellService {
         settings,
         sqlPolicy,
         answerBytesMax,
-        openSchemaBytesMax: limits.openSchemaBytesMax ?? Math.floor(limits.memoryMax / 64),
+        memory: memoryBound(limits),
         slowMs: options.slowMs === undefined ? SLOW_MS_DEFAULT : (options.slowMs ?? undefined),
       },
       record: (cellId) => core.findCell(cellId),

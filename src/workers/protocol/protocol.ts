@@ -5,6 +5,7 @@ import type { CellsMark } from '../../backup/changes/change-trackers.ts'
 import type { InstallOptions } from '../../backup/restore/cell-installer.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { SqlPolicy } from '../../engine/cell-settings.ts'
+import type { MemoryBound } from '../../engine/open-memory.ts'
 import type { QuarantineState } from '../../engine/quarantine.ts'
 import type { WalEnd } from '../../engine/wal-end.ts'
 import type { CommitChanges } from '../../engine/watch/commit-recorder.ts'
@@ -29,8 +30,8 @@ export interface WorkerSettings {
   building: string[]
   /** For the SQL in {@link CellOperation}s. */
   sqlPolicy: SqlPolicy
-  /** Bytes of SQL text in the schemas of all cells that the worker has open. */
-  openSchemaBytesMax: number
+  /** On what its open cells keep in memory. */
+  memory: MemoryBound
   /** Bytes of values in one answer of several parts. */
   answerBytesMax: number
   /** Milliseconds after which a batch starts no further operation. */
@@ -44,6 +45,8 @@ export interface WorkerCounts {
   statements: number
   commits: number
   open: number
+  /** The account whose open cells take most of its memory, if it uses so much that it may end. */
+  heaviest?: string | undefined
 }
 
 /** The operations on one cell. Numbers count through all cells of the batch, in order. */

@@ -73,7 +73,12 @@ export class BatchRunner {
     if (unsynced.size > 0) await this.#sync(unsynced, isToldOf)
     const returned = runs.flatMap((run) => run.unanswered())
     const { counts, pool } = this.#cells
-    const counted = { statements: counts.statements, commits: counts.commits, open: pool.size }
+    const counted = {
+      statements: counts.statements,
+      commits: counts.commits,
+      open: pool.size,
+      heaviest: pool.heaviestOwner,
+    }
     this.#out.send({ type: 'done', returned: someOf(returned), spent: someOf([...spent]), counts: counted })
   }
 

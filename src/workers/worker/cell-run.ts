@@ -92,9 +92,12 @@ export class CellRun {
   #open(): CellDatabase {
     const { cells, joint, out } = this.#parts
     const { cellId, operations, first } = this.#work
-    const isOpen = cells.pool.peek(cellId) !== undefined
-    if (!isOpen || !JointCommits.allow(operations)) joint.commit()
-    if (!isOpen) out.send({ type: 'upkeep', index: first })
+    const { pool } = cells
+    const isShort = pool.isShortOfMemory
+    const mayClose = isShort || pool.peek(cellId) === undefined
+    if (mayClose || !JointCommits.allow(operations)) joint.commit()
+    if (mayClose) out.send({ type: 'upkeep', index: first })
+    if (isShort) pool.saveMemory(cellId)
     this.#database = cells.open(cellId)
     return this.#database
   }

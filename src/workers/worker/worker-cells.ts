@@ -68,7 +68,7 @@ export class WorkerCells {
       record: (id) => this.#records.get(id),
       // A worker's memory is bounded, but temporary files would share the disk with all cells.
       temporary: 'memory',
-      openSchemaBytesMax: worker.openSchemaBytesMax,
+      memory: worker.memory,
       commits: events,
       working: (id) => events.working(id),
       expiryNoted: (id, expiresAt) => this.#noteExpiry(id, expiresAt),

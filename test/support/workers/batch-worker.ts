@@ -4,6 +4,7 @@ import { onTestFinished } from 'vitest'
 import type { Clock } from '../../../src/base/clock.ts'
 import { StorePaths } from '../../../src/base/store-paths.ts'
 import { LocalState } from '../../../src/catalog/local-state.ts'
+import type { MemoryBound } from '../../../src/engine/open-memory.ts'
 import { ExpiryHints } from '../../../src/kv/expiry-hints.ts'
 import { CellsFolder } from '../../../src/store/cells-folder.ts'
 import { LocalCells } from '../../../src/store/local-cells.ts'
@@ -31,7 +32,7 @@ export class BatchWorker {
   constructor(
     directory: string,
     options: StoreOptions = {},
-    accounts: { of(cellId: string): string | null; openSchemaBytesMax?: number } = { of: () => null },
+    accounts: { of(cellId: string): string | null; memory?: MemoryBound } = { of: () => null },
     /** Milliseconds; by default batches take as long as they take. */
     {
       sliceMs = Number.POSITIVE_INFINITY,
@@ -59,7 +60,7 @@ export class BatchWorker {
         deletedAt: null,
         durability: null,
       }),
-      openSchemaBytesMax: accounts.openSchemaBytesMax,
+      memory: accounts.memory,
       working: (id) => this.working.push(id),
       commits: { committed: () => {}, interrupted: () => {} },
       expiryNoted: () => {},

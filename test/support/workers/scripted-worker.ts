@@ -4,6 +4,7 @@ import { NO_WAL } from '../../../src/engine/wal-end.ts'
 import { WorkerEnded, type WorkerHandle, type WorkMessage } from '../../../src/workers/node/worker-process.ts'
 import type {
   BatchCell,
+  WorkerCounts,
   WorkerSettings,
   WorkerTask,
   WorkerTaskResults,
@@ -26,7 +27,7 @@ export class ScriptedWorker implements WorkerHandle {
   readonly tasks: AskedTask[] = []
   onBatch: ((message: WorkMessage) => void) | undefined
   isReady = false
-  counts = { statements: 0, commits: 0, open: 0 }
+  counts: WorkerCounts = { statements: 0, commits: 0, open: 0 }
   isKilled = false
   isStopped = false
   yields = false

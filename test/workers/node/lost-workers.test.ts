@@ -3,8 +3,10 @@ import { NO_WAL } from '../../../src/engine/wal-end.ts'
 import type { ScriptedWorker } from '../../support/workers/scripted-worker.ts'
 import {
   A,
+  type Asked,
   B,
   HOLD_MS,
+  KILLS_BURST,
   MEMORY_MAX,
   ScriptedWorkers,
   STATEMENT_MS,
@@ -247,6 +249,27 @@ describe('a worker that uses too much memory', () => {
     await node.end(isolated)
     expect(statement.error).toMatchObject({ code: 'result_memory_exceeded' })
     expect(node.strikes).toEqual([A])
+  })
+
+  test('is charged to the account whose open cells had most of it before, if the worker has said so, and not to the one whose operation ran', async () => {
+    const node = await ScriptedWorkers.started()
+    const changes: Asked[] = []
+    for (let kill = 0; kill <= KILLS_BURST; kill++) {
+      changes.push(node.put(A, `${kill}`))
+      await node.settle()
+      const shared = node.busy
+      shared.counts.heaviest = 'mine'
+      shared.ranOutOfMemory = true
+      await node.end(shared)
+      node.busy.answer({ 0: 'done' })
+      node.busy.say({ type: 'done' })
+      await node.settle()
+    }
+    expect(changes.map(({ answer }) => answer)).toEqual(changes.map(() => 'done'))
+    expect(() => node.put(B, 'put', { accountId: 'mine' })).toThrow(
+      expect.objectContaining({ code: 'rate_limited' }),
+    )
+    node.put(A, 'put')
   })
 })
 

@@ -52,14 +52,15 @@ export const workers: Rows<WorkerLimits> = {
     min: 256 * MIB,
     max: 1_048_576 * MIB,
   },
-  openSchemaBytesMax: {
-    flag: 'open-schema-bytes',
-    unit: 'bytes',
+  openCellsMemoryMax: {
+    flag: 'open-cells-memory',
+    unit: 'mebibytes',
     default: undefined,
-    otherwise: 'a 64th of `--worker-memory`',
-    about:
-      'text of the schemas of the cells that a worker keeps open; the statistics of ANALYZE count for less',
-    over: 'the account that has most of it has cells closed',
+    otherwise: 'half of `--worker-memory` less 80',
+    about: 'memory of a worker above which it counts what its open cells may take: no more than that',
+    over: 'an account that has more than its part has cells closed',
+    min: MIB,
+    max: 1_048_576 * MIB,
   },
   holdMs: {
     flag: 'hold',
