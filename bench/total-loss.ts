@@ -7,10 +7,8 @@ import path from 'node:path'
 import { Readable } from 'node:stream'
 import { setTimeout } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
-import { promisify } from 'node:util'
-import zlib from 'node:zlib'
 import Database from 'better-sqlite3'
-import { BLOCK_MAGIC, splitBlocks } from '../src/backup/archive/zstd-blocks.ts'
+import { decompressSeekable } from '../src/backup/archive/seekable-zstd.ts'
 import { StorePaths } from '../src/base/store-paths.ts'
 import { writeAll } from '../src/base/write-all.ts'
 import { readOwner } from '../src/catalog/directory-lock.ts'
@@ -226,7 +224,8 @@ async function fetchAndWrite(ids: readonly string[]): Promise<number> {
       const version = fs.readdirSync(prefix).sort().at(-1) as string
       const object = await fs.promises.readFile(path.join(prefix, version))
       await using file = await fs.promises.open(path.join(folder, id), 'w')
-      for await (const plain of decompress(object)) await writeAll(file, plain)
+      // By blocks: Node takes the first one of a file for all of it.
+      for await (const plain of decompressSeekable(Readable.from([object]))) await writeAll(file, plain)
       await file.sync()
       if ((await file.stat()).size < MEGABYTES * 1_000_000)
         throw new Error('The bytes of a cell are not whole.')
@@ -251,12 +250,6 @@ function prove(ids: readonly string[]): number {
     database.close()
   }
   return (performance.now() - started) / 1_000
-}
-
-/** Block by block: Node decompresses the first of a file, and takes that for all of it. */
-async function* decompress(object: Buffer): AsyncGenerator<Buffer> {
-  for await (const block of splitBlocks(Readable.from([object]), object.length))
-    if (block.readUInt32LE(0) === BLOCK_MAGIC) yield await promisify(zlib.zstdDecompress)(block)
 }
 
 function row(what: string, ours: string, theirs: string, ratio: number, aim: string, met: boolean): void {
