@@ -188,9 +188,9 @@ export class BackupManager {
    * @throws `cell_not_found` if neither the catalog nor the object store has the cell; `invalid_request`
    */
   list(cellId: string, options: BackupListOptions = {}): Paged<Promise<BackupList>, BackupInfo> {
-    const list = async (cursor = options.cursor) => {
+    const list = async (cursor?: string) => {
       checkNames(options, LIST_NAMES)
-      return await this.#listing.list(cellId, { ...options, cursor })
+      return await this.#listing.list(cellId, cursor === undefined ? options : { ...options, cursor })
     }
     return paged<BackupList, BackupInfo, Promise<BackupList>>(list(), {
       entries: ({ backups }) => backups,

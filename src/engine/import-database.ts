@@ -85,7 +85,8 @@ function checkStatistics(connection: Connection): void {
   const count = (from: string) => connection.prepare(`SELECT count(*) FROM ${from}`).pluck().get() as number
   const objects = count('main.sqlite_schema')
   for (const [table, rowsEach] of STATISTICS) {
-    if (count(`main.sqlite_schema WHERE name = '${table}'`) === 0) continue
+    // Its row in the schema can say another name.
+    if (count(`pragma_table_list WHERE schema = 'main' AND name = '${table}'`) === 0) continue
     if (count(`main.${table}`) > rowsEach * objects)
       throw invalidDatabase(`${table} has more rows than ANALYZE makes. Run ANALYZE, which writes it anew`)
   }

@@ -214,7 +214,7 @@ function checkDurability(durability: string | undefined): void {
   if (durability === undefined || choices.includes(durability)) return
   throw new CellError(
     'invalid_request',
-    `durability must be one of ${choices.join(', ')}, not ${durability}.`,
+    `durability must be one of ${choices.join(', ')}, not ${String(durability)}.`,
     { field: 'durability' },
   )
 }

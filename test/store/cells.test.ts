@@ -67,7 +67,7 @@ describe('createCell', () => {
 
   test('takes only a durability that there is', async () => {
     const { store } = await openTestStore()
-    for (const durability of ['FULL', '', 'none', 1, null]) {
+    for (const durability of ['FULL', '', 'none', 1, null, Symbol('full')]) {
       expect(thrownBy(() => store.createCell({ durability: durability as 'full' }))).toMatchObject({
         code: 'invalid_request',
         details: { field: 'durability' },

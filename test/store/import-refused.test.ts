@@ -64,6 +64,15 @@ describe('an import', () => {
           INSERT INTO ${table} (tbl, idx) SELECT 't', 'i' FROM n`),
       /more rows than ANALYZE makes/,
     ]),
+    [
+      'such rows in a table whose row of the schema has another name',
+      () =>
+        unsafe(`CREATE TABLE t (a); CREATE INDEX i ON t (a); INSERT INTO t VALUES (1); ANALYZE;
+          WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 200)
+          INSERT INTO sqlite_stat4 (tbl, idx) SELECT 't', 'i' FROM n;
+          UPDATE sqlite_schema SET name = 'sqlite_STAT4', tbl_name = 'sqlite_STAT4' WHERE name = 'sqlite_stat4'`),
+      /more rows than ANALYZE makes/,
+    ],
     ['a part of our tables', () => foreign(KV), /not complete/],
     [
       'a trigger on our table',

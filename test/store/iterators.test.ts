@@ -70,4 +70,8 @@ test('store.backups.list goes through all versions, and is a page if it is await
   )
   expect((await store.backups.list(cell.id, { limit: 2 })).backups).toHaveLength(2)
   await expect(all(store.backups.list('none'))).rejects.toMatchObject({ code: 'cell_not_found' })
+  for (const options of [null, [], 'all'])
+    await expect(store.backups.list(cell.id, options as object)).rejects.toMatchObject({
+      code: 'invalid_request',
+    })
 })
