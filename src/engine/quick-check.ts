@@ -16,9 +16,8 @@ export function findDamage(connection: Connection, check: PageCheck = 'quick_che
   const finding = firstFinding(connection, check)
   if (finding === 'ok') return undefined
   // What is found of the trees comes first. Two that share a page look whole one by one.
-  return finding?.startsWith('*** in database') && !isLeak(finding)
-    ? finding
-    : problemsOf(connection, check)[0]
+  const ofTrees = finding?.startsWith(OF_TREES) && !isLeak(finding) ? finding : undefined
+  return ofTrees?.slice(OF_TREES.length).trim() ?? problemsOf(connection, check)[0]
 }
 
 /** A name that a virtual table may take for one of its own tables, as suffixes of its name. */
@@ -92,6 +91,9 @@ export function assertReadable(file: string): void {
     fs.closeSync(fd)
   }
 }
+
+/** The line before what SQLite's check finds of pages, and not of rows. */
+const OF_TREES = '*** in database main ***'
 
 /** A page that nothing refers to takes room, and nothing is lost with it. SQLite looks for such pages last. */
 function isLeak(finding: string): boolean {

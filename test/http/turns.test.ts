@@ -67,9 +67,13 @@ describe.each([
 })
 
 test('deletions of an account hold up a neighbour’s for few of them', async () => {
-  const cells = Array.from({ length: MANY }, () => bench.store.createCell({ accountId: bench.accountId }).id)
+  // Twice as many: on a busy machine some are done before the neighbour's request is there.
+  const cells = Array.from(
+    { length: 2 * MANY },
+    () => bench.store.createCell({ accountId: bench.accountId }).id,
+  )
   const deletion = (cell: string) => ({ method: 'DELETE', path: `/v1/databases/${cell}` })
-  expect(await answeredBefore(cells.map(deletion), deletion(neighbourCell))).toBeLessThan(MANY / 2)
+  expect(await answeredBefore(cells.map(deletion), deletion(neighbourCell))).toBeLessThan(MANY)
 })
 
 test.each([
