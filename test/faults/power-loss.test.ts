@@ -59,10 +59,14 @@ test.skipIf(noStrace !== undefined)(
 )
 
 describe.skipIf(noStrace !== undefined)('a power loss shows a commit log', () => {
-  test.each(['no fdatasync', 'early rotation'])('with %s', async (fault) => {
+  test.each([
+    // More than a row can be gone: then the cell's file is damaged, and the cell stays closed.
+    ['no fdatasync', /and may be|still not: the cell serves/],
+    ['early rotation', /and may be/],
+  ])('with %s', async (fault, shown) => {
     const random = new Random(FAULTY_SEED)
     const recording = await record('shared-program.ts', 'full', random, fault)
-    await expect(replay(recording, { ...FULL, states: FAULTY_STATES }, random)).rejects.toThrow(/and may be/)
+    await expect(replay(recording, { ...FULL, states: FAULTY_STATES }, random)).rejects.toThrow(shown)
   })
 
   test.each([
