@@ -41,7 +41,10 @@ export class ShippedLogs {
       .join('\n')
   }
 
-  /** The logs of a history after a position, joined: a later piece replaces what earlier ones have from its first frame on. */
+  /**
+   * The logs of a history after a position, joined: a later piece replaces what earlier ones have from its first frame on, and
+   * all logs after its own. What a node has shipped without an answer the next one ships again, perhaps in smaller parts.
+   */
   #logs({ history, sequence }: LogPosition): Map<number, JoinedLog> {
     const logs = new Map<number, JoinedLog>()
     for (const { piece, bytes, ...of } of this.#shipped) {
@@ -61,6 +64,7 @@ export class ShippedLogs {
       log.commits = commits
       log.bytes = Buffer.concat([log.bytes.subarray(0, head), bytes])
       logs.set(piece.sequence, log)
+      for (const sequence of logs.keys()) if (sequence > piece.sequence) logs.delete(sequence)
     }
     return logs
   }
