@@ -139,7 +139,7 @@ export class CellPool {
     return this.#memory?.isShort() ?? false
   }
 
-  /** Whose open cells take most, if the process uses so much memory that it may end. */
+  /** Whose open cells took most, if all together took too much and the process uses so much memory that it may end. */
   get heaviestOwner(): string | undefined {
     return this.#memory?.heaviest
   }
