@@ -29,7 +29,10 @@ export function addVerify(backups: Command): void {
     )
     .argument('[cell]', 'the id or the name of the cell; the id of the store for the catalog')
     .option('--all', 'every cell that is not deleted, and the catalog')
-    .option('--version <version>', 'the version, as `backups list` prints it; by default the one that a total loss would bring back')
+    .option(
+      '--version <version>',
+      'the version, as `backups list` prints it; by default the one that a total loss would bring back',
+    )
     .option('--deep', 'also compare every index with its table: integrity_check in place of quick_check')
   addStoreFlags(command)
     .addHelpText(
