@@ -16,7 +16,9 @@ test.each(PAGES)('every link of %s leads to a page of the package, and to a titl
 
 test.each(PAGES)('each test and program that %s names exists', (page) => {
   const named = [...read(page).matchAll(/`((?:test|src|bench|scripts)\/[\w/.-]*\.ts)`/g)]
-  const missing = named.map(([, file = '']) => file).filter((file) => !fs.existsSync(path.join(PROJECT, file)))
+  const missing = named
+    .map(([, file = '']) => file)
+    .filter((file) => !fs.existsSync(path.join(PROJECT, file)))
   expect(missing).toEqual([])
 })
 
