@@ -134,8 +134,8 @@ export class CellPool {
     this.#opener.working?.(id)
   }
 
-  /** Whether the process uses so much memory that {@link saveMemory} may close cells. It costs little to ask before each use. */
-  get isShortOfMemory(): boolean {
+  /** Whether {@link saveMemory} has to follow: the process uses much memory, and more than when it last did. It costs little to ask before each use. */
+  isShortOfMemory(): boolean {
     return this.#memory?.isShort() ?? false
   }
 
