@@ -67,7 +67,10 @@ export function addStoreFlags(
 export function addPlanFlags(command: Command): Command {
   return command
     .addOption(
-      planOption('--keep <plan>', 'which versions of a cell stay, by their age; all:forever removes none')
+      planOption(
+        '--keep <plan>',
+        'which versions of a cell stay, by their age; all:forever removes none but those that --keep-tenant lets go',
+      )
         .env('CELLSTORE_KEEP')
         .default(PLAN_DEFAULT),
     )

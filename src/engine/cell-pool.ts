@@ -134,12 +134,12 @@ export class CellPool {
     this.#opener.working?.(id)
   }
 
-  /** Whether the process uses so much memory that {@link saveMemory} may close cells. It costs little to ask before each use. */
-  get isShortOfMemory(): boolean {
+  /** Whether {@link saveMemory} has to follow: the process uses much memory, and more than when it last did. It costs little to ask before each use. */
+  isShortOfMemory(): boolean {
     return this.#memory?.isShort() ?? false
   }
 
-  /** Whose open cells take most, if the process uses so much memory that it may end. */
+  /** Whose open cells took most, if all together took too much and the process uses so much memory that it may end. */
   get heaviestOwner(): string | undefined {
     return this.#memory?.heaviest
   }

@@ -34,7 +34,7 @@ export class OpenMemory {
   #lookedAt = Number.NEGATIVE_INFINITY
   /** What was used when cells were last weighed, or less since. */
   #weighedAt = 0
-  /** Whose cells took most when they were last weighed, if the process may end soon. */
+  /** Whose cells took most when all together last took too much, if the process may end soon. */
   heaviest: string | undefined
 
   constructor(bound: MemoryBound, clock: Clock) {
@@ -59,7 +59,8 @@ export class OpenMemory {
   weigh(open: ReadonlyMap<string, CellDatabase>, owner: (id: string) => string): FairShares {
     const shares = new FairShares(this.#bound.bytesMax)
     for (const [id, database] of open) shares.set(id, owner(id), this.#bytesOf(database))
-    if (this.#weighedAt > this.#bound.nearEndBytes) this.heaviest = shares.heaviest
+    // Of cells that fit into the bound, none is to blame: something else takes the memory.
+    if (this.#weighedAt > this.#bound.nearEndBytes && shares.isExceeded) this.heaviest = shares.heaviest
     return shares
   }
 

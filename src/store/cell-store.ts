@@ -1,5 +1,6 @@
 import type { Accounts } from '../auth/accounts.ts'
 import type { ApiKeys } from '../auth/api-keys.ts'
+import type { Archiver } from '../backup/archiver/archiver.ts'
 import { type BackupManager, objectStoreNotConfigured } from '../backup/backup-manager.ts'
 import type { CallOptions } from '../backup/object-store/object-store.ts'
 import type { VerificationTable } from '../backup/verify/verification-table.ts'
@@ -12,7 +13,8 @@ import type { Turns } from '../base/turns.ts'
 import type { CellListOptions, CellRecord, RecordPage } from '../catalog/cell-registry.ts'
 import type { RequestedBackups } from '../catalog/requested-backups.ts'
 import { CellError } from '../errors.ts'
-import { type ArchivingInProcess, archivingInProcess } from './archiving-in-process.ts'
+import type { Archiving } from './archiving.ts'
+import { archivingInProcess } from './archiving-in-process.ts'
 import {
   type CloseOptions,
   checkCloseOptions,
@@ -60,7 +62,7 @@ export class CellStore implements CellDirectory {
   readonly #cells: LocalCells
   readonly #upkeep: Upkeep
   /** Undefined without an object store. */
-  readonly #archiving: ArchivingInProcess | undefined
+  readonly #archiving: Archiving<Archiver> | undefined
   #closing: Promise<void> | undefined
 
   private constructor(core: StoreCore) {
@@ -289,12 +291,12 @@ export class CellStore implements CellDirectory {
 
   /** With the durability `remote`: resolves once the cell and its record are in the object store. @internal */
   async confirmCell(id: string): Promise<void> {
-    if (this.core.isRemote(id)) await this.#archiving?.replication.confirmCell(id)
+    await this.#archiving?.replication.confirmCell(id)
   }
 
   /** The same of the cell's record alone: its name, its deletion, its return. @internal */
   async confirmRecord(id: string): Promise<void> {
-    if (this.core.isRemote(id)) await this.#archiving?.replication.confirmRecord()
+    await this.#archiving?.replication.confirmRecord(id)
   }
 
   /** Stores what a cell has not stored yet, if the object store takes it in time. @internal */

@@ -19,6 +19,8 @@ export interface ReplicationParts {
   backUp(cellId: string): Promise<unknown>
   /** Stores what the catalog has changed before the call. */
   storeCatalog(): Promise<void>
+  /** Whether the cell has the durability `remote`. */
+  isRemote(cellId: string): boolean
   /** Whether the cell is `remote` on an object store that cannot keep its promise. */
   isUnproven(cellId: string): boolean
   /** Whether the cell is not deleted. */
@@ -78,13 +80,14 @@ export class Replication {
   }
 
   /**
-   * As {@link confirm}, for a cell that was made: without its record nobody finds what is stored of it. A creation may be
+   * As {@link confirm}, for a cell that was made, if it is `remote`: without its record nobody finds what is stored of it. A creation may be
    * repeated once the cell is deleted, when its record is all that there is; or after a loss that left nothing but that.
    *
    * @throws `no_backup`
    */
   async confirmCell(cellId: string): Promise<void> {
-    const { exists, ensureLocal } = this.#parts
+    const { isRemote, exists, ensureLocal } = this.#parts
+    if (!isRemote(cellId)) return
     await this.#until(async (signal) => {
       if (exists(cellId)) {
         await unlessAborted(ensureLocal(cellId), signal)
@@ -94,8 +97,9 @@ export class Replication {
     })
   }
 
-  /** As {@link confirm}, for what only the catalog has: a cell's name, its deletion, its return. */
-  async confirmRecord(): Promise<void> {
+  /** As {@link confirmCell}, for what only the catalog has: a cell's name, its deletion, its return. */
+  async confirmRecord(cellId: string): Promise<void> {
+    if (!this.#parts.isRemote(cellId)) return
     await this.#until((signal) => this.#storeCatalog(signal))
   }
 
@@ -172,6 +176,7 @@ export function replicationOf(
     // Not in the background: the catalog is stored, too, before it is acknowledged.
     backUp: (id) => backups.backup(id, 'incremental', { origin: 'schedule' }, 'requested'),
     storeCatalog: () => core.catalogStored(),
+    isRemote: (id) => core.isRemote(id),
     // A store that is `remote` itself does not start there.
     isUnproven: (id) => core.guard?.excludesOthers === false && core.findCell(id)?.durability === 'remote',
     exists: (id) => core.findCell(id)?.deletedAt === null,

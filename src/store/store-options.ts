@@ -16,7 +16,10 @@ export interface BackupSettings {
   snapshotEveryMs?: number | null | undefined
   /** Milliseconds after a cell's last backup until the next incremental; by default 15 minutes. Null: never. */
   incrementalEveryMs?: number | null | undefined
-  /** Which versions of a cell stay, by their age; default `all:1d,hourly:3d,daily:30d,monthly:12mo`. `all:forever` keeps all. */
+  /**
+   * Which versions of a cell stay, by their age; default `all:1d,hourly:3d,daily:30d,monthly:12mo`. `all:forever` keeps all
+   * but those that tenants made, which follow `keepTenant`.
+   */
   keep?: string | undefined
   /** Which versions stay that tenants made over HTTP, in addition; default `all:1d,daily:30d`. */
   keepTenant?: string | undefined

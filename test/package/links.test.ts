@@ -14,6 +14,14 @@ test.each(PAGES)('every link of %s leads to a page of the package, and to a titl
   expect(broken).toEqual([])
 })
 
+test.each(PAGES)('each test and program that %s names exists', (page) => {
+  const named = [...read(page).matchAll(/`((?:test|src|bench|scripts)\/[\w/.-]*\.ts)`/g)]
+  const missing = named
+    .map(([, file = '']) => file)
+    .filter((file) => !fs.existsSync(path.join(PROJECT, file)))
+  expect(missing).toEqual([])
+})
+
 function leadsSomewhere(page: string, link: string): boolean {
   const [to = '', title] = link.split('#')
   const target = to === '' ? page : path.join(path.dirname(page), to)

@@ -3,6 +3,7 @@ import path from 'node:path'
 import { Readable } from 'node:stream'
 import { pathToFileURL } from 'node:url'
 import { describe, expect, test } from 'vitest'
+import { openConnection } from '../../src/engine/sqlite.ts'
 import { foreign, leftOvers, place } from '../support/database-files.ts'
 import { openTestCell, openTestStore } from '../support/open-test-store.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
@@ -59,6 +60,28 @@ describe('an import', () => {
     expect(cell.sql('SELECT n FROM log').rows).toEqual([{ n: 2 }])
     cell.kv.put('k', 'v')
     expect(cell.kv.get('k')).toBe('v')
+  })
+
+  test('keeps the statistics that ANALYZE has made: the planner goes on with the same plans', async () => {
+    const { store } = await openTestStore()
+    const file = foreign(
+      `CREATE TABLE t (a, b); CREATE INDEX common ON t (b); CREATE INDEX rare ON t (a);
+       WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 2000) INSERT INTO t SELECT i, i % 2 FROM n;
+       ANALYZE`,
+    )
+    const queries = [
+      'SELECT * FROM sqlite_stat1 ORDER BY idx',
+      'SELECT idx, neq, nlt, ndlt, hex(sample) FROM sqlite_stat4 ORDER BY idx, nlt',
+      'EXPLAIN QUERY PLAN SELECT * FROM t WHERE a = 1 AND b = 1',
+    ]
+    const cell = await store.importCell(file)
+    const source = openConnection(file, { readonly: true })
+    for (const query of queries) {
+      const rows = source.prepare(query).raw().all()
+      expect(rows).not.toEqual([])
+      expect(cell.sql(query, [], { rowMode: 'array' }).rows).toEqual(rows)
+    }
+    source.close()
   })
 
   test('takes a stream, and stops reading at the limit', async () => {

@@ -28,6 +28,7 @@ function replication(
     backUp: () => next(versions),
     storeCatalog: async () => {},
     clock,
+    isRemote: () => true,
     isUnproven: () => isUnproven,
     exists,
     waitMs: WAIT_MS,

@@ -4,7 +4,7 @@ import type { ProvenContents } from './verify-version.ts'
 
 /** Which version to prove, and how thoroughly. */
 export interface VerifyOptions extends Omit<BackupOptions, 'permit'> {
-  /** Default: the newest. */
+  /** Default: the one that a total loss would bring back. That is the newest, or the restored one until there is a newer. */
   version?: string | undefined
   /** Runs SQLite's `integrity_check` in place of `quick_check`: it also compares each index with its table. */
   deep?: boolean | undefined
@@ -36,10 +36,10 @@ export interface VerifyResult extends ProvenContents {
 /** What is to be proven. */
 export interface VerifyTask {
   cellId: string
-  /** Undefined for the newest. */
+  /** Undefined for the one that a total loss would bring back. */
   version: string | undefined
   deep: boolean
-  /** What must be there if the newest is asked for: the version that this machine stored last. */
+  /** What must be there if no version is named: the one that this machine stored last. */
   stored: string | undefined
   /** Whether this machine knows that something is stored. */
   isStored: boolean

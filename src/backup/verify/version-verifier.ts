@@ -3,6 +3,7 @@ import type { Limits } from '../../base/limits.ts'
 import { type CellError, isCellError } from '../../errors.ts'
 import { corrupt, inObject } from '../archive/backup-errors.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
+import { currentState } from '../restore/restored-mark.ts'
 import type { BackupOptions } from '../versions/backup-types.ts'
 import { backupNotFound, cellPrefix, noBackupYet } from '../versions/object-keys.ts'
 import { type Listing, listingOf, type VersionIndex } from '../versions/version-index.ts'
@@ -42,10 +43,10 @@ export class VersionVerifier {
     const { cellId } = task
     const { signal } = options
     signal?.throwIfAborted()
-    const listing = listingOf(await this.#parts.index.versions(cellId, { signal }))
+    const contents = await this.#parts.index.contents(cellId, { signal })
+    const listing = listingOf(contents.versions)
     if (task.version === undefined) await this.#assertStored(task, listing, { signal })
-    const [newest] = listing.keys()
-    const version = task.version ?? newest
+    const version = task.version ?? currentState(contents)?.version
     if (version === undefined) throw noBackupYet()
     return await this.#prove({ ...task, version }, listing, options)
   }

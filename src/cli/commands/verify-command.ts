@@ -25,11 +25,14 @@ export function addVerify(backups: Command): void {
     .command('verify')
     .summary('prove that backups can be restored')
     .description(
-      'Restores the newest backup of a cell, or of every cell and the catalog, into a folder that is removed again: every checksum, the chain, and the check of SQLite must be right. Counts the rows. What is proven stays, whatever the plan says. Exits with 1 if a backup cannot be restored. With --all, the result names what failed, also with --json.',
+      'Restores the newest backup of a cell, or of every cell and the catalog (after a restore the restored version, until there is a newer one), into a folder that is removed again: every checksum, the chain, and the check of SQLite must be right. Counts the rows. What is proven stays, whatever the plan says. Exits with 1 if a backup cannot be restored. With --all, the result names what failed, also with --json.',
     )
     .argument('[cell]', 'the id or the name of the cell; the id of the store for the catalog')
     .option('--all', 'every cell that is not deleted, and the catalog')
-    .option('--version <version>', 'the version, as `backups list` prints it; the newest by default')
+    .option(
+      '--version <version>',
+      'the version, as `backups list` prints it; by default the one that a total loss would bring back',
+    )
     .option('--deep', 'also compare every index with its table: integrity_check in place of quick_check')
   addStoreFlags(command)
     .addHelpText(

@@ -54,7 +54,7 @@ export class Placeholders {
     return this.#sort((_, number) => values[number - 1] as Bindable)
   }
 
-  /** Values by name or number; others are ignored. @throws `param_count_mismatch` */
+  /** Values by name or number. Others are ignored, as by the driver: a misspelt one leaves its placeholder without a value. @throws `param_count_mismatch` */
   bindNamed(values: Readonly<Record<string, Bindable>>): DriverParams {
     if (this.#hasPlain)
       throw mismatch(

@@ -1,10 +1,7 @@
 import fs from 'node:fs/promises'
 import { settledBy } from '../../backup/archiver/archiver.ts'
-import { BackupManager } from '../../backup/backup-manager.ts'
-import { UnshippedSearch } from '../../backup/changes/unshipped-search.ts'
-import { RestorePermits } from '../../backup/restore/restore-permits.ts'
 import type { Log } from '../../base/log.ts'
-import { type Replication, replicationOf } from '../../store/replication.ts'
+import { type ArchiverStart, type Archiving, newArchiving } from '../../store/archiving.ts'
 import { jobQueueLimits, shippingSettings } from '../../store/settings.ts'
 import type { StoreCore } from '../../store/store-core.ts'
 import type { Upkeep } from '../../store/upkeep.ts'
@@ -14,47 +11,51 @@ import { ArchiverProcess } from './archiver-process.ts'
 import { NodeCells } from './node-cells.ts'
 import type { WorkerPool } from './worker-pool.ts'
 
-/** Backups and restores of a node. */
-export interface Archiving {
-  archiver: ArchiverProcess
-  backups: BackupManager
-  replication: Replication
-  /** For cells that no worker ships. */
-  search: UnshippedSearch
-}
-
 /**
- * Joins the archiver with the node's catalog and workers.
+ * Joins the archiver's process with the node's catalog and workers.
  *
  * @param objectStore the URL, which the archiver opens for itself
  * @returns undefined without an object store
  */
-export function newArchiving(
+export function archivingOfNode(
   core: StoreCore,
   workers: WorkerPool,
   upkeep: Upkeep,
   objectStore: string | undefined,
-): Archiving | undefined {
-  const { paths, clock, settings, destination, catalogBackup, verifications, guard } = core
-  if (objectStore === undefined || destination === undefined || guard === undefined) return undefined
-  if (catalogBackup === undefined || verifications === undefined) return undefined
-  const { log, limits } = settings
-  const { keep, keepTenant, historyMs, prune, maxLagMs } = settings.backups
-  const search = new UnshippedSearch({
-    isShipped: maxLagMs !== undefined,
-    progress: destination.progress,
-    paths: (id) => paths.cell(id),
-    exists: (id) => core.findCell(id)?.deletedAt === null,
-    look: async (cellId) => void (await workers.runTask({ task: 'look-at-log', cellId })),
-    log,
-  })
-  const permits = new RestorePermits()
+): Archiving<ArchiverProcess> | undefined {
+  if (objectStore === undefined) return undefined
   const isLocal = (id: string) => {
     if (core.files.exists(id)) return true
     core.cellsFolder.assertHere()
     return false
   }
-  const archiver = new ArchiverProcess({
+  return newArchiving(core, {
+    isLocal,
+    look: async (cellId) => void (await workers.runTask({ task: 'look-at-log', cellId })),
+    newArchiver: (start) => {
+      const cells = new NodeCells({ core, workers, upkeep, isLocal, ...start })
+      const archiver = newArchiver(core, cells, objectStore, start)
+      const { destination, guard } = start
+      destination.settled = settledBy(archiver)
+      destination.collectedTo = () => archiver.shipping?.backedUpTo ?? null
+      guard.held.listen((epoch) => archiver.held(epoch))
+      destination.moved.listen(() => workers.mark('nothing stored'))
+      destination.historiesEnded.listen(() => workers.mark('histories ended'))
+      return archiver
+    },
+  })
+}
+
+function newArchiver(
+  core: StoreCore,
+  cells: NodeCells,
+  objectStore: string,
+  { destination, guard }: ArchiverStart,
+): ArchiverProcess {
+  const { paths, clock, settings } = core
+  const { log, limits } = settings
+  const { keep, keepTenant, historyMs, prune } = settings.backups
+  return new ArchiverProcess({
     settings: {
       nodePid: process.pid,
       dataDir: paths.root,
@@ -65,7 +66,7 @@ export function newArchiving(
       queue: jobQueueLimits(settings),
       shipping: shippingSettings(settings),
     },
-    cells: new NodeCells({ core, workers, upkeep, search, permits, isLocal }),
+    cells,
     startedAt: core.observed.startedAt,
     clock,
     log,
@@ -77,24 +78,6 @@ export function newArchiving(
     onObjectStoreCall: (ended) => core.observed.objectStoreCalls?.note(ended),
     onEnded: ({ pid }) => void removeSpool(paths.spoolOf(pid), log),
   })
-  destination.settled = settledBy(archiver)
-  destination.collectedTo = () => archiver.shipping?.backedUpTo ?? null
-  guard.held.listen((epoch) => archiver.held(epoch))
-  destination.moved.listen(() => workers.mark('nothing stored'))
-  destination.historiesEnded.listen(() => workers.mark('histories ended'))
-  const record = (id: string) => core.findCell(id)
-  const assertRunning = () => archiver.assertRunning()
-  const backups = new BackupManager({
-    destination,
-    catalogBackup,
-    verifications,
-    archiver,
-    permits,
-    record,
-    isLocal,
-    assertRunning,
-  })
-  return { archiver, backups, search, replication: replicationOf(core, archiver, backups) }
 }
 
 /** Removes the unfinished backups of an archiver that has ended. */

@@ -29,6 +29,7 @@ import { tracedOperation } from '../../service/operation-trace.ts'
 import type { CellOperation, ResultOf } from '../../service/operations.ts'
 import { waitForRestore } from '../../service/restore-wait.ts'
 import { SLOW_MS_DEFAULT } from '../../service/slow-statements.ts'
+import type { Archiving } from '../../store/archiving.ts'
 import type { BranchCellOptions } from '../../store/cell-branches.ts'
 import type { CreatedCell } from '../../store/cell-creations.ts'
 import { type ExportedFile, exportToSpool, type ServedExportOptions } from '../../store/cell-export.ts'
@@ -41,7 +42,8 @@ import { Upkeep } from '../../store/upkeep.ts'
 import type { WatchOptions } from '../../store/watch/cell-change.ts'
 import type { ChangeStream } from '../../store/watch/change-stream.ts'
 import { logForChild } from '../protocol/log-message.ts'
-import { type Archiving, newArchiving } from './archiving.ts'
+import type { ArchiverProcess } from './archiver-process.ts'
+import { archivingOfNode } from './archiving.ts'
 import { CellBackoff } from './cell-backoff.ts'
 import { ImportProcesses } from './import-processes.ts'
 import { DEFAULT_WORKER_LIMITS, memoryBound, type WorkerLimits } from './kill-reason.ts'
@@ -84,7 +86,7 @@ export class WorkerService implements CellService {
   readonly #leftLogs: LeftLogs
   readonly #imports: ImportProcesses
   /** Undefined without an object store. */
-  readonly #archiving: Archiving | undefined
+  readonly #archiving: Archiving<ArchiverProcess> | undefined
   #stopped = false
   #closing: Promise<void> | undefined
 
@@ -127,7 +129,7 @@ export class WorkerService implements CellService {
       onStrike: (cellId) => this.#backoff.strike(cellId),
       checkStrikes: (cellId) => this.#backoff.check(cellId),
     })
-    this.#archiving = newArchiving(core, this.#workers, this.#upkeep, objectStore)
+    this.#archiving = archivingOfNode(core, this.#workers, this.#upkeep, objectStore)
     core.guard?.lost.listen(() => void this.#upkeep.stop())
   }
 
@@ -219,11 +221,11 @@ export class WorkerService implements CellService {
   }
 
   async confirmCell(cellId: string): Promise<void> {
-    if (this.#core.isRemote(cellId)) await this.#archiving?.replication.confirmCell(cellId)
+    await this.#archiving?.replication.confirmCell(cellId)
   }
 
   async confirmRecord(cellId: string): Promise<void> {
-    if (this.#core.isRemote(cellId)) await this.#archiving?.replication.confirmRecord()
+    await this.#archiving?.replication.confirmRecord(cellId)
   }
 
   async backup(cellId: string, kind: BackupKind, options: MakeBackupOptions = {}): Promise<BackupResult> {

@@ -45,7 +45,7 @@ export interface WorkerCounts {
   statements: number
   commits: number
   open: number
-  /** The account whose open cells take most of its memory, if it uses so much that it may end. */
+  /** The account whose open cells took most of its memory, if they took too much and it uses so much that it may end. */
   heaviest?: string | undefined
 }
 

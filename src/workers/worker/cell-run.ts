@@ -93,7 +93,7 @@ export class CellRun {
     const { cells, joint, out } = this.#parts
     const { cellId, operations, first } = this.#work
     const { pool } = cells
-    const isShort = pool.isShortOfMemory
+    const isShort = pool.isShortOfMemory()
     const mayClose = isShort || pool.peek(cellId) === undefined
     if (mayClose || !JointCommits.allow(operations)) joint.commit()
     if (mayClose) out.send({ type: 'upkeep', index: first })

@@ -97,6 +97,16 @@ describe('A verification', () => {
     expect(store.retention?.lastProven(cell.id)?.version).toBe(versions[2])
   })
 
+  test('proves without a name the version that a total loss would bring back: after a restore in place the restored one, until there is a newer', async () => {
+    const store = await place.create()
+    const { cell, versions } = await createChain(store)
+    await store.backups.restore(cell.id, { version: versions[0] })
+    expect(await store.backups.verify(cell.id)).toMatchObject({ version: versions[0], rowCount: 2 })
+    addRow(cell, 'four')
+    const { version } = await store.backups.incremental(cell.id)
+    expect(await store.backups.verify(cell.id)).toMatchObject({ version, rowCount: 3 })
+  })
+
   test('proves the catalog, under the id of the store', async () => {
     const store = await place.create()
     await createChain(store)

@@ -115,6 +115,20 @@ describe('named parameters', () => {
     expect(codeOf(() => database.sql('SELECT ?', { a: 1 }))).toBe('param_count_mismatch')
   })
 
+  // A record can be passed as it is.
+  test.each([':a', '?1'])(
+    'members that %s does not name are ignored, and no misspelt name can hide among them',
+    (placeholder) => {
+      const database = openTestDatabase()
+      expect(database.sql(`SELECT ${placeholder} AS got`, { a: 'x', 1: 'x', b: 'y' }).rows).toEqual([
+        { got: 'x' },
+      ])
+      expect(codeOf(() => database.sql(`SELECT ${placeholder}`, { aa: 'x', 11: 'x' }))).toBe(
+        'param_count_mismatch',
+      )
+    },
+  )
+
   test('an empty object is no parameter', () => {
     expect(openTestDatabase().sql('SELECT 1 AS one', {}).rows).toEqual([{ one: 1 }])
   })

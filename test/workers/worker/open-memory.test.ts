@@ -98,6 +98,13 @@ test('only a process whose memory may be at its end names the account whose open
   expect(worker.worker.cells.pool.heaviestOwner).toBe('attacker')
 })
 
+test('no account is named for memory that something else takes: its open cells fit into the bound', async () => {
+  const worker = openWorker()
+  const [cell] = worker.newCells('innocent', 1) as [string]
+  for (let look = 0; look < 15; look++) await worker.sql(cell, 'SELECT 1')
+  expect(worker.worker.cells.pool.heaviestOwner).toBeUndefined()
+})
+
 test('of the cells that may be open, an account with many does not close those of one with few', async () => {
   const { newCells, isOpen, sql } = openWorker({ openCellsMax: 10 })
   const few = newCells('few', 5)
