@@ -5,8 +5,8 @@ import type { CallOptions, ObjectEntry, ObjectStore } from '../object-store/obje
 const KEYS_MAX = 512
 
 /**
- * What this process has stored of cells, for listings that do not show it yet: a plan, a pin's version or the mark of a restore
- * that was answered must not be passed over by what removes versions, and a purge must not leave the newest one.
+ * What this process has stored of cells, for listings that do not show it yet: a prune must not pass over a plan, a proof or the
+ * mark of a restore that was answered, and a purge must not leave the newest version.
  */
 export class OwnObjects {
   readonly #store: Pick<ObjectStore, 'head'>
