@@ -95,11 +95,13 @@ export class ApiKeyTable {
 
   /** Active keys, newest first. @param before number of the last key of the page before @param count -1: all */
   page(accountId: string, now: number, before: number, count: number): KeyRow[] {
+    if (!areTexts(accountId)) return []
     const bound = { accountId, now, before, count }
     return (this.#catalog.read(() => this.#page.all(bound)) as RowColumns[]).map(toRow)
   }
 
   active(accountId: string, id: string, now: number): KeyRow | undefined {
+    if (!areTexts(accountId, id)) return undefined
     const row = this.#catalog.read(() => this.#active.get({ accountId, id, now })) as RowColumns | undefined
     return row && toRow(row)
   }
@@ -111,6 +113,7 @@ export class ApiKeyTable {
 
   /** Undefined if the account has no such key. */
   revokedAt(accountId: string, id: string): number | null | undefined {
+    if (!areTexts(accountId, id)) return undefined
     const row = this.#catalog.read(() => this.#find.get(accountId, id)) as [number | null] | undefined
     return row?.[0]
   }
@@ -149,6 +152,11 @@ export class ApiKeyTable {
   removeAll(accountId: string): void {
     this.#removeAll.run(accountId)
   }
+}
+
+/** What is no text is nobody's id, and SQLite may not be able to bind it. */
+function areTexts(...ids: readonly unknown[]): boolean {
+  return ids.every((id) => typeof id === 'string')
 }
 
 function toRow([number, id, name, hint, createdAt, lastUsedAt, ...scope]: RowColumns): KeyRow {

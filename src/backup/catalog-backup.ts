@@ -63,11 +63,16 @@ export class CatalogBackup {
     if (this.#timer === undefined && this.#running === undefined) this.#schedule(GATHER_MS)
   }
 
-  /** Backups go to another place than before, where nothing is stored yet. */
+  /**
+   * Backups go to another place than before, where nothing is stored yet.
+   *
+   * @throws `disk_full`: the next start may not know of it, this process does
+   */
   markNothingStored(): void {
     this.#seenAt = Number.NEGATIVE_INFINITY
-    this.#setStored(NOTHING)
+    this.#stored = NOTHING
     this.changed()
+    this.#noteStored()
   }
 
   /**
@@ -191,7 +196,13 @@ export class CatalogBackup {
       throw err
     }
     this.#retryMs = RETRY_MS_MIN
-    this.#setStored(changes)
+    this.#stored = changes
+    try {
+      this.#noteStored()
+    } catch (err) {
+      // It is stored. The next start may store it once more.
+      log.warn({ err }, 'could not note in the directory that the catalog is stored')
+    }
   }
 
   #source(): BackupSource {
@@ -207,8 +218,11 @@ export class CatalogBackup {
     }
   }
 
-  #setStored(changes: number): void {
-    this.#stored = changes
-    this.#state.set(STORED_KEY, String(changes))
+  #noteStored(): void {
+    try {
+      this.#state.set(STORED_KEY, String(this.#stored))
+    } catch (error) {
+      throw toBackupError(error)
+    }
   }
 }

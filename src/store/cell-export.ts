@@ -8,6 +8,7 @@ import { checkNames, type Known } from '../base/known-names.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
 import { setJournalMode } from '../engine/database-header.ts'
 import { CellError } from '../errors.ts'
+import { callerFileError, checkPath } from './caller-file.ts'
 import type { Spool } from './spool.ts'
 import { newSpoolFile, removeSpoolFile } from './spool-files.ts'
 
@@ -67,6 +68,7 @@ export async function exportCell(
   options: ExportOptions,
 ): Promise<ExportResult> {
   checkNames(options, EXPORT_NAMES)
+  checkOptions(options)
   if (typeof target === 'string') return await exportToFile(cell, target, options)
   if (typeof target?.write !== 'function')
     throw new CellError('invalid_request', 'target must be a path or a Writable stream.', { field: 'target' })
@@ -79,6 +81,16 @@ export async function exportCell(
   } finally {
     await exported.remove()
   }
+}
+
+function checkOptions({ signal, onProgress }: ExportOptions): void {
+  if (signal !== undefined && !(signal instanceof AbortSignal)) throw wrongOption('signal', 'an AbortSignal')
+  if (onProgress !== undefined && typeof onProgress !== 'function')
+    throw wrongOption('onProgress', 'a function')
+}
+
+function wrongOption(field: keyof ExportOptions, meant: string): CellError {
+  return new CellError('invalid_request', `${field} must be ${meant}.`, { field })
 }
 
 /**
@@ -154,6 +166,19 @@ export async function copyDatabase(
 
 /** The name appears with the whole file, and only if no other file has it. */
 async function exportToFile(
+  cell: ExportedCell,
+  target: string,
+  options: ExportOptions,
+): Promise<ExportResult> {
+  checkPath(target, 'target')
+  try {
+    return await exportToNewFile(cell, target, options)
+  } catch (error) {
+    throw callerFileError(error, 'target')
+  }
+}
+
+async function exportToNewFile(
   cell: ExportedCell,
   target: string,
   options: ExportOptions,

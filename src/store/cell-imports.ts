@@ -9,6 +9,7 @@ import { invalidDatabase } from '../engine/database-header.ts'
 import type { ImportRules } from '../engine/import-database.ts'
 import { CellError } from '../errors.ts'
 import { wrongEntryQuery } from '../kv/imported-entries.ts'
+import { callerFileError, checkPath } from './caller-file.ts'
 import type { CellCreations, CreatedCell } from './cell-creations.ts'
 import type { CreateCellOptions } from './cell-directory.ts'
 import { CELL_SCHEMA, type CellFiles } from './cell-files.ts'
@@ -140,8 +141,9 @@ export class CellImports {
 
   /** @throws `invalid_request`, `invalid_database` */
   async #fileOf(source: string): Promise<() => AsyncIterable<Uint8Array>> {
-    const file = path.resolve(source)
     const field = 'source'
+    checkPath(source, field)
+    const file = path.resolve(source)
     // Reading an open cell's file would drop the locks of its connection (invariant 4).
     if (file.startsWith(this.#parts.paths.root + path.sep))
       throw new CellError('invalid_request', 'The file belongs to this store: use export() of its cell.', {
@@ -151,7 +153,16 @@ export class CellImports {
       const log = await fs.stat(file + suffix).catch(() => undefined)
       if (log !== undefined && log.size > 0) throw notComplete(`${path.basename(file)}${suffix}`)
     }
-    return () => createReadStream(file)
+    return () => bytesOf(file)
+  }
+}
+
+/** The bytes of a file that the caller has named. @throws `invalid_request` if it can't be read */
+async function* bytesOf(file: string): AsyncGenerator<Uint8Array> {
+  try {
+    yield* createReadStream(file)
+  } catch (error) {
+    throw callerFileError(error, 'source')
   }
 }
 

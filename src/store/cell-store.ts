@@ -265,7 +265,7 @@ export class CellStore implements CellDirectory {
    *
    * @param source a path, or a stream of the file's bytes
    * @throws `invalid_database` for a file that is none, that is damaged, or whose schema is not allowed; `body_too_large`,
-   * `cell_full`; the signal's reason; `not_replicated`: the cell is on this machine; as {@link createCell}
+   * `cell_full`; `invalid_request` for a path that can't be read; the signal's reason; `not_replicated`: the cell is on this machine; as {@link createCell}
    */
   async importCell(
     source: string | AsyncIterable<Uint8Array>,

@@ -217,7 +217,7 @@ export class Cell {
    * ```
    *
    * @param target a path where no file is yet, or a `Writable`, which is ended after the last byte
-   * @throws `invalid_request` if there is a file, `disk_full`, `no_backup`; the signal's reason; a stream's own error
+   * @throws `invalid_request` if there is a file, or the path can't be used; `disk_full`, `no_backup`; the signal's reason; a stream's own error
    */
   async export(target: string | Writable, options: ExportOptions = {}): Promise<ExportResult> {
     await this.ensureLocal()

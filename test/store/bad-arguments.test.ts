@@ -178,7 +178,22 @@ test.each<[call: string, run: (under: Under) => unknown, code: string, message: 
   expect(await rejectedBy((async () => run(await opened()))())).toMatchObject({ code, message })
 })
 
-test.each([undefined, null, 5, 'x', {}, [], Symbol('s'), () => {}])(
+test.each([
+  undefined,
+  null,
+  5,
+  10n ** 30n,
+  'x',
+  '',
+  'a\0b',
+  'x'.repeat(5_000),
+  {},
+  [],
+  Symbol('s'),
+  () => {},
+  new DataView(new ArrayBuffer(8)),
+  new Uint8Array(new SharedArrayBuffer(8)),
+])(
   'a wrong argument, such as %o, ends in a CellError or in a result, never in another error',
   async (bad) => {
     const { store, cell, account } = await opened()
@@ -231,6 +246,16 @@ test.each([undefined, null, 5, 'x', {}, [], Symbol('s'), () => {}])(
       () => store.apiKeys.create(account, { key: id }),
       () => store.apiKeys.page(account, id),
       () => store.apiKeys.verify(id),
+      () => store.apiKeys.list(id),
+      () => store.apiKeys.page(id),
+      () => store.apiKeys.revoke(account, id),
+      () => store.apiKeys.revoke(id, account),
+      () => store.apiKeys.rotate(account, id),
+      () => store.importCell(id),
+      () => store.importCell('missing.db', { signal: id }),
+      () => cell.export(id === 'x' ? given('missing/x') : id),
+      () => cell.export('missing/x', { signal: id }),
+      () => cell.export('missing/x', { onProgress: id }),
       () => store.backups.snapshot(id),
       () => store.backups.snapshot(cell.id, id),
       () => store.backups.restore(id),
@@ -246,6 +271,7 @@ test.each([undefined, null, 5, 'x', {}, [], Symbol('s'), () => {}])(
         await call()
       } catch (error) {
         expect(error, String(call)).toBeInstanceOf(CellError)
+        expect((error as CellError).code, String(call)).not.toBe('internal')
       }
     }
     kv.put('still', 'works')

@@ -10,23 +10,26 @@ import type {
   SweepOptions,
   TransferOptions,
 } from '../object-store/object-store.ts'
-import { extendsHistory, parseLogKey } from '../versions/object-keys.ts'
+import { BACKUPS_PREFIX, extendsHistory, parseLogKey } from '../versions/object-keys.ts'
 import type { EpochGuard } from './epoch-guard.ts'
+import { OwnObjects } from './own-objects.ts'
 
 /** Milliseconds until a removal that has failed is tried again. */
 const REMOVE_AGAIN_MS = 1_000
 
 /**
  * An object store in which only the node of the newest epoch writes. What extends history counts once no newer fence was
- * seen after it. Every call rejects with `taken_over` after the epoch is lost.
+ * seen after it. Every call rejects with `taken_over` after the epoch is lost. A listing of a cell shows what was stored here.
  */
 export class FencedObjectStore implements ObjectStore {
   readonly #store: ObjectStore
   readonly #guard: EpochGuard
   readonly #clock: Clock
+  readonly #own: OwnObjects
 
   constructor(store: ObjectStore, guard: EpochGuard, clock: Clock) {
     this.#store = store
+    this.#own = new OwnObjects(store)
     this.#guard = guard
     this.#clock = clock
   }
@@ -41,6 +44,7 @@ export class FencedObjectStore implements ObjectStore {
     const isShort = this.#guard.beginWrite()
     await this.#store.put(key, body, options)
     if (extendsHistory(key)) await this.#count(key, isShort, signal)
+    if (isOfCell(key)) this.#own.stored(key, body.size)
   }
 
   get(key: string, options?: GetOptions): Promise<ObjectContent | undefined> {
@@ -53,12 +57,16 @@ export class FencedObjectStore implements ObjectStore {
 
   async *list(prefix: string, options?: ListOptions): AsyncGenerator<ObjectEntry> {
     this.#guard.assertNotLost()
-    yield* this.#store.list(prefix, options)
+    const listing = this.#store.list(prefix, options)
+    if (!isOfCell(prefix)) return yield* listing
+    const { after, signal } = options ?? {}
+    yield* this.#own.addTo(listing, prefix, after, { signal })
   }
 
   async delete(key: string, options: CallOptions = {}): Promise<void> {
     await this.#guard.confirm(options)
     await this.#store.delete(key, options)
+    this.#own.removed(key)
   }
 
   async sweepUploads(prefix: string, olderThanMs: number, options: SweepOptions = {}): Promise<number> {
@@ -98,4 +106,9 @@ export class FencedObjectStore implements ObjectStore {
     this.#guard.assertNotLost()
     return await call()
   }
+}
+
+/** A key of a cell's objects, or the beginning of some. */
+function isOfCell(key: string): boolean {
+  return key.startsWith(BACKUPS_PREFIX) && key !== BACKUPS_PREFIX
 }

@@ -234,6 +234,27 @@ export class LaggingStore extends PassingStore {
   }
 }
 
+/** A bucket whose listings stay as they were, whatever is stored or removed. */
+export class FrozenListing extends PassingStore {
+  #shown: ObjectEntry[] | undefined
+
+  async freeze(): Promise<void> {
+    const shown: ObjectEntry[] = []
+    for await (const entry of this.inner.list('')) shown.push(entry)
+    this.#shown = shown
+  }
+
+  thaw(): void {
+    this.#shown = undefined
+  }
+
+  override async *list(prefix: string, options: ListOptions = {}): AsyncGenerator<ObjectEntry> {
+    if (this.#shown === undefined) return yield* super.list(prefix, options)
+    const { after = '' } = options
+    yield* this.#shown.filter(({ key }) => key.startsWith(prefix) && key > after)
+  }
+}
+
 /** In chunks of odd sizes, as a network delivers them. */
 async function* chunksOf(bytes: Buffer): AsyncGenerator<Uint8Array> {
   for (let at = 0; at < bytes.length; at += 7_001) yield bytes.subarray(at, at + 7_001)
