@@ -31,6 +31,11 @@ export function isSqliteError(error: unknown): error is Error & SqliteErrorShape
   return error instanceof Error && error.name === 'SqliteError' && 'code' in error
 }
 
+/** The driver's error for a statement whose connection was closed. */
+export function isClosedConnection(error: unknown): boolean {
+  return error instanceof TypeError && error.message.includes('connection is not open')
+}
+
 function isFileError(error: unknown): error is NodeJS.ErrnoException {
   return error instanceof Error && 'errno' in error && 'syscall' in error
 }
@@ -147,7 +152,7 @@ function fromDriver(error: Error): CellError {
   if (text.includes('contains no statements')) {
     return new CellError('sql_error', 'The text contains no SQL statement.', { cause: error })
   }
-  if (text.includes('connection is not open'))
+  if (isClosedConnection(error))
     return new CellError('store_closed', 'The cell was closed.', { cause: error })
   if (text.includes('is too big')) {
     return new CellError('invalid_parameter', `${text}.`, { field: 'params', cause: error })

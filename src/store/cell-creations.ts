@@ -1,5 +1,6 @@
 import type { Accounts } from '../auth/accounts.ts'
 import type { Idempotency } from '../auth/idempotency.ts'
+import { toBackupError } from '../backup/archive/backup-errors.ts'
 import type { Clock } from '../base/clock.ts'
 import { checkDisplayName } from '../base/display-name.ts'
 import { KeyedQueue } from '../base/keyed-queue.ts'
@@ -9,7 +10,7 @@ import type { AccountQuotas } from '../catalog/account-quotas.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { type CellRegistry, cellNotFound, type NewCellRecord } from '../catalog/cell-registry.ts'
 import { DURABILITIES, type Durability } from '../engine/cell-settings.ts'
-import { isSqliteError } from '../engine/sqlite-errors.ts'
+import { isClosedConnection, isSqliteError } from '../engine/sqlite-errors.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { checkCreateOptions } from './call-options.ts'
 import type { CreateCellOptions } from './cell-directory.ts'
@@ -82,7 +83,12 @@ export class CellCreations {
   async createBuilt(options: CreateCellOptions, build: (id: string) => Promise<void>): Promise<CreatedCell> {
     const creation = this.#begin(options)
     if ('replayed' in creation) return creation
-    return await this.#parts.unfinished.during(creation.id, () => this.#finish(creation, options, build))
+    try {
+      return await this.#parts.unfinished.during(creation.id, () => this.#finish(creation, options, build))
+    } catch (error) {
+      // The store was closed during the build.
+      throw isClosedConnection(error) ? toBackupError(error) : error
+    }
   }
 
   /** One creation of an account at a time, in its turn at the event loop. */

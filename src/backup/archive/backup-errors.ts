@@ -1,3 +1,4 @@
+import { isClosedConnection } from '../../engine/sqlite-errors.ts'
 import { CellError, type CellErrorCode } from '../../errors.ts'
 
 /** The error code of a backup or restore for a failed system call in the data directory. */
@@ -24,6 +25,9 @@ const MESSAGES: Partial<Record<CellErrorCode, string>> = {
 export function toBackupError(error: unknown, signal?: AbortSignal): CellError {
   if (signal?.aborted) return cancelled(signal.reason)
   if (error instanceof CellError) return error
+  // What it was to note has no place any more.
+  if (isClosedConnection(error))
+    return new CellError('store_closed', 'The store is closed.', { cause: error })
   const code = localFailure(error) ?? 'internal'
   const message = MESSAGES[code] ?? 'The backup or restore failed unexpectedly.'
   return new CellError(code, message, { cause: error })

@@ -1,7 +1,7 @@
 import type { Clock } from '../../base/clock.ts'
 import { checkNames } from '../../base/known-names.ts'
 import type { Log } from '../../base/log.ts'
-import { isSqliteError } from '../../engine/sqlite-errors.ts'
+import { isClosedConnection, isSqliteError } from '../../engine/sqlite-errors.ts'
 import { toBackupError } from '../archive/backup-errors.ts'
 import type { BackupProgressTable } from '../changes/progress-table.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
@@ -221,9 +221,9 @@ export class Retention {
   }
 }
 
-/** Some of it is remembered on this machine, whose disk can be full. @throws what its disk does, as `disk_full` */
+/** Some of it is remembered on this machine, whose disk can be full. @throws what its disk does, as `disk_full`; `store_closed` */
 async function remembered<T>(work: Promise<T>): Promise<T> {
   return await work.catch((error) => {
-    throw isSqliteError(error) ? toBackupError(error) : error
+    throw isSqliteError(error) || isClosedConnection(error) ? toBackupError(error) : error
   })
 }

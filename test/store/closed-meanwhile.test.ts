@@ -1,0 +1,41 @@
+import path from 'node:path'
+import { expect, test } from 'vitest'
+import type { Cell } from '../../src/store/cell.ts'
+import type { CellStore } from '../../src/store/cell-store.ts'
+import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scratch-store.ts'
+
+const WORK: [what: string, run: (store: CellStore, cell: Cell, file: string) => Promise<unknown>][] = [
+  ['a snapshot', (store, { id }) => store.backups.snapshot(id)],
+  ['an incremental', (store, { id }) => store.backups.incremental(id)],
+  ['a proof', (store, { id }) => store.backups.verify(id)],
+  ['a list of backups', (store, { id }) => store.backups.list(id)],
+  ['a plan of a restore', (store, { id }) => store.backups.plan(id)],
+  ['a prune', async (store, { id }) => store.retention?.prune(id)],
+  ['a pin', async (store, { id }) => store.retention?.pin(id, `snapshots/${id}/backup-20260101T000000.000Z`)],
+  ['a plan of retention', async (store, { id }) => store.retention?.setPlan(id, 'all:1d')],
+  ['a new cell from a backup', (store, { id }) => store.createCell({ from: { cellId: id } })],
+  ['an import', (store, _, file) => store.importCell(file)],
+  ['an export', (_, cell, file) => cell.export(`${file}.again`)],
+]
+
+test.each(WORK)(
+  'what a close ends of %s ends in its result or in a known error, and the cell is whole',
+  async (_what, run) => {
+    const place = new ScratchPlace()
+    let store = await place.create()
+    const cell = createLedger(store)
+    addRow(cell, 'one')
+    await store.backups.snapshot(cell.id)
+    const file = path.join(place.root, 'cell.db')
+    await cell.export(file)
+    addRow(cell, 'two')
+    const ended = run(store, cell, file).then(
+      () => 'done',
+      ({ code }) => code,
+    )
+    await store.close()
+    expect(['done', 'store_closed', 'shutting_down', 'busy']).toContain(await ended)
+    store = await place.open()
+    expect(notes(store.openCell(cell.id))).toEqual(['one', 'two'])
+  },
+)
