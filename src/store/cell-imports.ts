@@ -4,6 +4,7 @@ import path from 'node:path'
 import { importInThread } from '../backup/restore/import-thread.ts'
 import { checkNames, type Known } from '../base/known-names.ts'
 import type { StorePaths } from '../base/store-paths.ts'
+import { unlessAborted } from '../base/unless-aborted.ts'
 import type { SqlPolicy } from '../engine/cell-settings.ts'
 import { invalidDatabase } from '../engine/database-header.ts'
 import type { ImportRules } from '../engine/import-database.ts'
@@ -81,6 +82,8 @@ export interface CellImportsParts {
  */
 export class CellImports {
   readonly #parts: CellImportsParts
+  readonly #underWay = new Set<Promise<unknown>>()
+  readonly #stopped = new AbortController()
 
   constructor(parts: CellImportsParts) {
     this.#parts = parts
@@ -96,9 +99,26 @@ export class CellImports {
     checkOptions(options)
     const { name, accountId, durability, admit } = options
     const bytes = typeof source === 'string' ? await this.#fileOf(source) : checkStream(source)
-    return await this.#parts.creations.createBuilt({ name, accountId, durability, admit }, (id) =>
-      this.#fill(id, bytes, options, build),
+    const signal = AbortSignal.any([this.#stopped.signal, ...(options.signal ? [options.signal] : [])])
+    signal.throwIfAborted()
+    const created = this.#parts.creations.createBuilt({ name, accountId, durability, admit }, (id) =>
+      this.#fill(id, bytes, { ...options, signal }, build),
     )
+    this.#underWay.add(created)
+    try {
+      return await created
+    } finally {
+      this.#underWay.delete(created)
+    }
+  }
+
+  /**
+   * Ends all imports with `store_closed`, also those whose source gives nothing more. Resolves when nothing is left of them, or
+   * at the deadline.
+   */
+  async stop(deadline: AbortSignal): Promise<void> {
+    this.#stopped.abort(new CellError('store_closed', 'The store is closed.'))
+    await unlessAborted(Promise.allSettled(this.#underWay), deadline).catch(() => {})
   }
 
   async #fill(

@@ -397,8 +397,8 @@ export class CellStore implements CellDirectory {
   }
 
   /**
-   * Ends the background work, checkpoints and closes every cell, and releases the directory. A second call returns the
-   * promise of the first.
+   * Ends the background work and imports, checkpoints and closes every cell, and releases the directory. A second call returns
+   * the promise of the first.
    *
    * @throws `invalid_request` for an option that is not known
    */
@@ -440,6 +440,7 @@ export class CellStore implements CellDirectory {
     const timer = this.clock.setTimer(() => deadline.abort(), deadlineMs)
     await runAll([
       () => this.#archiving?.backups.stop(),
+      () => this.core.imports.stop(deadline.signal),
       () => this.#upkeep.stop(),
       () => this.#archiving?.search.stop(),
       () => this.#archiving?.archiver.stop(deadline.signal),

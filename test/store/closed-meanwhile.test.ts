@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import type { Cell } from '../../src/store/cell.ts'
 import type { CellStore } from '../../src/store/cell-store.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scratch-store.ts'
+import { filesBelow } from '../support/temp-directory.ts'
 
 const WORK: [what: string, run: (store: CellStore, cell: Cell, file: string) => Promise<unknown>][] = [
   ['a snapshot', (store, { id }) => store.backups.snapshot(id)],
@@ -39,3 +40,16 @@ test.each(WORK)(
     expect(notes(store.openCell(cell.id))).toEqual(['one', 'two'])
   },
 )
+
+test('a close ends an import whose source gives nothing more, and nothing is left of it', async () => {
+  const place = new ScratchPlace()
+  const store = await place.create()
+  const silent = async function* () {
+    yield Buffer.alloc(100)
+    await new Promise(() => {})
+  }
+  const ended = expect(store.importCell(silent())).rejects.toMatchObject({ code: 'store_closed' })
+  await store.close()
+  await ended
+  expect(filesBelow(place.root).filter((file) => file.includes('import-'))).toEqual([])
+})
