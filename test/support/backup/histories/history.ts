@@ -143,10 +143,10 @@ export class History extends HistoryWorld {
   }
 
   async #verify(cell: CellHistory): Promise<void> {
-    const [newest] = cell.stored
-    if (newest === undefined) return
-    const made = this.random.chance(0.5) ? newest : this.random.pick(cell.stored)
-    const version = made === newest ? undefined : made.version
+    const { last } = cell
+    if (last === undefined) return
+    const made = this.random.chance(0.5) ? last : this.random.pick(cell.stored)
+    const version = made === last ? undefined : made.version
     const proof = await this.outcome(this.store.backups.verify(cell.id, { version }))
     // This machine knows what it stored last, even if nobody lists it any more.
     const gone = [...cell.versions.keys()].filter((key) => !this.bucket.has(key))
