@@ -75,7 +75,7 @@ export function findDamageOfPages(connection: Connection): string | undefined {
 
 /** A page that two trees share: each looks whole by itself. Reads each page once, and nothing of what the schema computes. */
 function findSharedPage(connection: Connection): string | undefined {
-  // A bit for each: a Set would take half as much as a worker may, for the largest cells.
+  // A bit for each: a cell can have millions of pages.
   const seen = new Uint8Array(((connection.pragma('page_count', { simple: true }) as number) >> 3) + 1)
   for (const page of connection.prepare('SELECT pageno FROM dbstat').pluck().iterate() as Iterable<number>) {
     const [at, bit] = [page >> 3, 1 << (page & 7)]

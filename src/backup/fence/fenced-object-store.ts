@@ -44,7 +44,7 @@ export class FencedObjectStore implements ObjectStore {
     const isShort = this.#guard.beginWrite()
     await this.#store.put(key, body, options)
     if (extendsHistory(key)) await this.#count(key, isShort, signal)
-    if (isOfCell(key)) this.#own.stored(key, body.size)
+    if (isOfCell(key)) this.#own.stored(key)
   }
 
   get(key: string, options?: GetOptions): Promise<ObjectContent | undefined> {

@@ -10,22 +10,24 @@ const KEYS_MAX = 512
  */
 export class OwnObjects {
   readonly #store: Pick<ObjectStore, 'head'>
-  /** Size by key, oldest first. */
-  readonly #sizes = new Map<string, number>()
+  /** Oldest first. */
+  readonly #keys = new Set<string>()
 
   constructor(store: Pick<ObjectStore, 'head'>) {
     this.#store = store
   }
 
-  stored(key: string, size: number): void {
-    this.#sizes.set(key, size)
-    if (this.#sizes.size <= KEYS_MAX) return
-    const [oldest] = this.#sizes.keys()
-    this.#sizes.delete(oldest as string)
+  stored(key: string): void {
+    // One that is stored again is the newest.
+    this.#keys.delete(key)
+    this.#keys.add(key)
+    if (this.#keys.size <= KEYS_MAX) return
+    const [oldest] = this.#keys
+    this.#keys.delete(oldest as string)
   }
 
   removed(key: string): void {
-    this.#sizes.delete(key)
+    this.#keys.delete(key)
   }
 
   /** The listing with the objects that it lacks, in its order. What somebody else has removed is not added. */
@@ -46,13 +48,13 @@ export class OwnObjects {
   }
 
   #between(prefix: string, after: string | undefined): string[] {
-    const keys = [...this.#sizes.keys()].filter((key) => key.startsWith(prefix))
+    const keys = [...this.#keys].filter((key) => key.startsWith(prefix))
     return keys.filter((key) => after === undefined || compareKeys(key, after) > 0).sort(compareKeys)
   }
 
   async *#ifThere(key: string, options: CallOptions): AsyncGenerator<ObjectEntry> {
     // Removed while the listing was read.
-    if (!this.#sizes.has(key)) return
+    if (!this.#keys.has(key)) return
     const found = await this.#store.head(key, options)
     if (found === undefined) this.removed(key)
     else yield { key, size: found.size }
