@@ -134,6 +134,7 @@ export class OperationQueue {
       if (at > 0) this.#take(waiting, at)
       if (taken.length > 0) batch.push(taken)
     }
+    if (this.#size === 0) this.#clear()
     return batch
   }
 
@@ -191,7 +192,14 @@ export class OperationQueue {
     waiting.push(operation)
     this.#size++
     this.#bytes += operation.bytes
-    if (waiting.length === 1) this.#moveToEnd(operation, waiting)
+    if (waiting.length === 1) this.#append(operation, waiting)
+  }
+
+  #append({ cellId, accountId }: QueuedOperation, waiting: QueuedOperation[]): void {
+    this.#cells.set(cellId, waiting)
+    const cells = this.#accounts.get(accountId)
+    if (cells === undefined) this.#accounts.set(accountId, new Set([cellId]))
+    else cells.add(cellId)
   }
 
   /** The cell's turn, and its account's, come after all others. Without operations it has none. */
@@ -207,14 +215,19 @@ export class OperationQueue {
     if (cells.size > 0) this.#accounts.set(accountId, cells)
   }
 
-  /** The rest of the cell's operations move behind all other cells. */
+  /**
+   * The rest of the cell's operations move behind all other cells.
+   *
+   * The array itself loses what is taken, and an empty queue gets new maps: V8 keeps the table that a busy `Map` has outgrown
+   * until its next full collection, if it was there long enough, and with it all later tables and what they ever held. Under
+   * many cells, whole requests lived on in that way, and most of the node's time went into moving them about.
+   */
   #take(waiting: QueuedOperation[], count: number): QueuedOperation[] {
-    const taken = waiting.slice(0, count)
-    const rest = waiting.slice(count)
+    const taken = waiting.splice(0, count)
     this.#size -= taken.length
     for (const { bytes } of taken) this.#bytes -= bytes
-    const [first] = waiting
-    if (first !== undefined) this.#moveToEnd(first, rest)
+    const [first] = taken
+    if (first !== undefined) this.#moveToEnd(first, waiting)
     return taken
   }
 
