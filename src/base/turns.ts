@@ -30,7 +30,7 @@ export class Turns {
   /** By account, in the order of their next turns. */
   readonly #waiting = new Map<string, Waiting>()
   /** Bytes of small pieces that have passed in this turn of the loop, by account. */
-  readonly #passed = new Map<string, number>()
+  #passed = new Map<string, number>()
 
   /** Resolves when the account has its turn, which lasts until the caller next waits for anything but settled promises. */
   next(account: string): Promise<void> {
@@ -71,7 +71,9 @@ export class Turns {
     for (const begin of turn) begin()
   }
 
-  readonly #forgetPassed = (): void => this.#passed.clear()
+  readonly #forgetPassed = (): void => {
+    this.#passed = new Map()
+  }
 }
 
 /** Takes what makes one turn. */
