@@ -74,6 +74,8 @@ export class Retention {
       this.#pruner.noteStored(cellId, version)
       if (this.#isDue(cellId)) await this.prune(cellId, { signal: options.signal })
     } catch (err) {
+      // Its caller has given it up, as a store does that closes: nothing has failed.
+      if (options.signal?.aborted === true) return
       log.warn({ cellId, err }, 'could not remove old backups; a later backup tries again')
     }
   }
