@@ -46,10 +46,11 @@ const NEAR_END_SHARE = 3 / 4
 const PROCESS_BYTES = 80 * 1_048_576
 const OPEN_CELLS_SHARE_MIN = 1 / 8
 
-/** What a worker is told of its memory. */
+/** What a worker is told of its memory. Open cells that took all of it would end it with each statement. */
 export function memoryBound({ memoryMax, openCellsMemoryMax }: WorkerLimits): MemoryBound {
   const byDefault = Math.max(memoryMax / 2 - PROCESS_BYTES, OPEN_CELLS_SHARE_MIN * memoryMax)
-  return { bytesMax: openCellsMemoryMax ?? byDefault, nearEndBytes: NEAR_END_SHARE * memoryMax }
+  const nearEndBytes = NEAR_END_SHARE * memoryMax
+  return { bytesMax: Math.min(openCellsMemoryMax ?? byDefault, nearEndBytes), nearEndBytes }
 }
 
 export interface KillOptions {
