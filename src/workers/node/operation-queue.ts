@@ -219,8 +219,8 @@ export class OperationQueue {
    * The rest of the cell's operations move behind all other cells.
    *
    * The array itself loses what is taken, and an empty queue gets new maps: V8 keeps the table that a busy `Map` has outgrown
-   * until its next full collection, if it was there long enough, and with it all later tables and what they ever held. Under
-   * many cells, whole requests lived on in that way, and most of the node's time went into moving them about.
+   * until its next full collection, if it was there long enough, and with it all later tables and what they ever held. Whole
+   * requests would live on in that way, and V8 would copy each of them twice.
    */
   #take(waiting: QueuedOperation[], count: number): QueuedOperation[] {
     const taken = waiting.splice(0, count)
