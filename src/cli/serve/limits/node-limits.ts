@@ -57,7 +57,8 @@ export const workers: Rows<WorkerLimits> = {
     unit: 'mebibytes',
     default: undefined,
     otherwise: 'half of `--worker-memory` less 80',
-    about: 'memory of a worker above which it counts what its open cells may take: no more than that, and at most three quarters of `--worker-memory`',
+    about:
+      'memory of a worker above which it counts what its open cells may take: no more than that, and at most three quarters of `--worker-memory`',
     over: 'an account that has more than its part has cells closed',
     min: MIB,
     max: 1_048_576 * MIB,
