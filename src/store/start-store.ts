@@ -21,7 +21,7 @@ import { checkSchedule } from './option-checks.ts'
 import { PrefixEntry } from './prefix-entry.ts'
 import { redoCommits } from './redo-commits.ts'
 import { checkRemembered } from './remembered-place.ts'
-import { setAside } from './set-aside.ts'
+import { endUnfinished, setAside } from './set-aside.ts'
 import { resolveSettings, type StoreSettings } from './settings.ts'
 import type { StoreOptions } from './store-options.ts'
 
@@ -82,6 +82,7 @@ export async function startStore<T extends StartedStore>(
     lock = DirectoryLock.acquire(paths)
     await endLeftWorkers(paths, lock.leftWorkers, settings.clock)
     if (lock.leftWorkers.length > 0) lock.publishWorkers([])
+    endUnfinished(paths)
     const remembered = RememberedObjectStore.read(paths)
     entry = objectStore && new PrefixEntry(objectStore, remembered, lock, settings)
     await checkRemembered(remembered, entry, settings)
