@@ -1,4 +1,5 @@
 import os from 'node:os'
+import { localFailure } from '../backup/archive/backup-errors.ts'
 import { EpochGuard, takenOver } from '../backup/fence/epoch-guard.ts'
 import { EpochHolder, type HolderWait } from '../backup/fence/epoch-holder.ts'
 import { FencedObjectStore } from '../backup/fence/fenced-object-store.ts'
@@ -109,7 +110,6 @@ export class PrefixEntry {
    * @throws `object_store_mismatch`, `object_store_in_use`, `store_outdated`
    */
   async enter(storeId: string): Promise<void> {
-    this.guard.acquire = (options) => unlessAborted(this.#enterLater(storeId), options.signal)
     const { log, takeOver } = this.#settings
     for (let looks = 0; ; looks++) {
       let wait: HolderWait | undefined
@@ -117,8 +117,10 @@ export class PrefixEntry {
         wait = await this.#withinEntryTime((signal) => this.#tryEnter(storeId, { signal }))
       } catch (err) {
         if (isRefusal(err) || isCellError(err, 'object_store_mismatch') || isWrong(err)) throw err
-        if (takeOver) throw isErrno(err) ? err : notTakenOver(this.#raw.url, err)
-        log.warn({ err }, isErrno(err) ? NOT_RECORDED : NO_ANSWER)
+        if (takeOver) throw isOfDisk(err) ? err : notTakenOver(this.#raw.url, err)
+        log.warn({ err }, isOfDisk(err) ? NOT_RECORDED : NO_ANSWER)
+        // Not before: a start that is refused stores nothing more as it closes, which would take the epoch after all.
+        this.guard.acquire = (options) => unlessAborted(this.#enterLater(storeId), options.signal)
         this.#retryLater(storeId)
         return
       }
@@ -215,9 +217,9 @@ function isWrong(error: unknown): boolean {
   return isCellError(error, 'invalid_setting')
 }
 
-/** Of the file system. */
-function isErrno(error: unknown): boolean {
-  return error instanceof Error && 'syscall' in error
+/** Of the directory's disk. */
+function isOfDisk(error: unknown): boolean {
+  return localFailure(error) !== undefined || isCellError(error, 'disk_full')
 }
 
 function isRefusal(error: unknown): error is CellError {

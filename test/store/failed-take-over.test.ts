@@ -1,10 +1,16 @@
-import { beforeEach, describe, expect, test } from 'vitest'
+import fs from 'node:fs'
+import path from 'node:path'
+import Database from 'better-sqlite3'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { BackupProgressTable } from '../../src/backup/changes/progress-table.ts'
+import { silentLog } from '../../src/base/log.ts'
 import { CellError } from '../../src/errors.ts'
 import type { CellStore } from '../../src/store/cell-store.ts'
 import { FailingStore } from '../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scratch-store.ts'
 import { filesBelow } from '../support/temp-directory.ts'
 import { rejectedBy } from '../support/thrown.ts'
+import { until } from '../support/until.ts'
 
 let place: ScratchPlace
 let other: ScratchPlace
@@ -18,6 +24,9 @@ beforeEach(async () => {
   addRow(cell, 'old')
   await store.backups.snapshot(id)
   await store.close()
+})
+afterEach(() => {
+  vi.restoreAllMocks()
 })
 
 /** Another machine goes on from the object store. */
@@ -80,6 +89,62 @@ describe('A take-over whose object store does not answer', () => {
     await commitAndStore(healthy, 'acknowledged')
     expect(healthy.core.guard?.failure).toBeUndefined()
     await healthy.close()
+  })
+})
+
+describe('A take-over that was refused', () => {
+  test('takes nothing over as the store closes, although its catalog has changes that are not stored (decision 19)', async () => {
+    const without = await place.open({ objectStore: undefined })
+    without.accounts.create()
+    await without.close()
+    const healthy = await elsewhere()
+    const failing = new FailingStore(place.folder())
+    failing.failFromHere(1)
+    const refused = await rejectedBy(place.open({ objectStore: failing, takeOver: true }))
+    expect(refused.code).toBe('object_store_unavailable')
+    await commitAndStore(healthy, 'acknowledged')
+    expect(healthy.core.guard?.failure).toBeUndefined()
+    await healthy.close()
+  })
+})
+
+describe('A directory that cannot note what others have written or what is gone, on a full disk,', () => {
+  function fillDisk(): void {
+    vi.spyOn(BackupProgressTable.prototype, 'markNothingStored').mockImplementation(() => {
+      throw new Database.SqliteError('database or disk is full', 'SQLITE_FULL')
+    })
+  }
+
+  test('takes nothing over and says what is wrong, and does so once there is room', async () => {
+    const healthy = await elsewhere()
+    await commitAndStore(healthy, 'other')
+    fillDisk()
+    expect((await rejectedBy(place.open({ takeOver: true }))).code).toBe('disk_full')
+    vi.restoreAllMocks()
+    await commitAndStore(healthy, 'other again')
+    const store = await place.open({ takeOver: true })
+    expect(notes(store.openCell(id))).toEqual(['old'])
+    await store.close()
+    await healthy.close()
+  })
+
+  test('serves and says what is wrong, and stores everything again once there is room', async () => {
+    for (const key of filesBelow(place.objects)) fs.rmSync(path.join(place.objects, key))
+    fillDisk()
+    const warn = vi.spyOn(silentLog, 'warn')
+    const store = await place.open({ log: silentLog })
+    addRow(store.openCell(id), 'new')
+    expect(warn.mock.calls.map(([, message]) => message)).toEqual([
+      expect.stringMatching(/^could not record in the directory/),
+    ])
+    vi.restoreAllMocks()
+    await place.advanceUntil(until(() => store.core.guard?.epoch !== undefined, 'it has entered'))
+    await store.backups.incremental(id)
+    await store.close()
+    place.loseData()
+    const again = await place.open()
+    await again.openCell(id).ensureLocal()
+    expect(notes(again.openCell(id))).toEqual(['old', 'new'])
   })
 })
 
