@@ -117,7 +117,8 @@ export class CellDatabase {
         return frames
       }
       const inLog = shared && { log: shared.commits.log, cellId: shared.cellId }
-      this.syncs = new CommitSync(connection, { path, state, frames }, durability, inLog)
+      const needed = () => this.checkpoints.framesNeeded()
+      this.syncs = new CommitSync(connection, { path, state, frames, needed }, durability, inLog)
       this.checkpoints = new Checkpoints(
         connection,
         { path, state },
@@ -359,7 +360,7 @@ export class CellDatabase {
   /**
    * Makes queued commits, checkpoints and closes; never throws. In quarantine, nothing more is written.
    *
-   * @returns for a quarantined cell, how many frames of the log hold commits, if that is known
+   * @returns for a quarantined cell, how many frames of the log hold acknowledged commits, if that is known
    */
   close(): number | undefined {
     if (!this.open) return undefined
@@ -374,7 +375,7 @@ export class CellDatabase {
     this.checkpoints.closed()
     this.syncs.closed()
     this.#hooks.closed?.()
-    return frames
+    return frames === undefined ? undefined : this.syncs.acknowledgedOf(frames)
   }
 
   #newRunner(): StatementRunner {

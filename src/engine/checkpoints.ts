@@ -55,6 +55,8 @@ export class Checkpoints {
   #closed = false
   /** Frames after the newest commit, if they were counted since. */
   #frames: number | undefined
+  /** A checkpoint has moved all of the log, and nothing was committed since. */
+  #isAllMoved = false
 
   constructor(
     connection: Connection,
@@ -85,6 +87,11 @@ export class Checkpoints {
   framesOfCommit(): number {
     this.#frames ??= this.state().frames
     return this.#frames
+  }
+
+  /** As {@link framesOfCommit}; 0 while all of them are in the database: the next commit may begin the log again. */
+  framesNeeded(): number {
+    return this.#isAllMoved ? 0 : this.framesOfCommit()
   }
 
   /** As {@link framesOfCommit}, if it is known. */
@@ -129,6 +136,7 @@ export class Checkpoints {
     }[]
     this.#events.after()
     const isComplete = row !== undefined && row.busy === 0 && row.checkpointed >= row.log
+    this.#isAllMoved = isComplete
     if (isComplete) {
       this.#nextBytes = this.#bounds.checkpointBytes
       this.#triedToRelieve = 0
@@ -185,6 +193,7 @@ export class Checkpoints {
   /** After a commit. @param weight how many small changes it is worth in length of the log */
   committed(weight: number): void {
     this.#frames = undefined
+    this.#isAllMoved = false
     this.#weight += weight
     if (this.#weight >= WEIGHT_BETWEEN_MEASURES) this.measure()
   }

@@ -28,19 +28,30 @@ export class CommitSync implements LoggedCell {
   readonly #wal: WalSync
   readonly #inLog: CellInLog | undefined
   readonly #frames: () => number
+  readonly #needed: () => number
   readonly #tail = new WalTail()
   /** SQLite fsyncs in each COMMIT. It does not from the first commit whose fsync is left out until the next {@link changing}. */
   #isFull = true
   /** How many have their fsyncs left out at this moment, one inside the other. */
   #leavingOut = 0
   #commits = 0
+  /** How many frames the WAL must have for what is acknowledged, while it may hold more; undefined: all of them. */
+  #acknowledged: number | undefined
   /** Called when an fsync begins. What it returns is called once that has succeeded, before anything is acknowledged. */
   onSync: (() => () => void) | undefined
 
-  /** @param frames how many the WAL has up to the last commit */
+  /**
+   * @param frames how many the WAL has up to the last commit
+   * @param needed as many, but none if all of them are in the database
+   */
   constructor(
     connection: Connection,
-    { path, state, frames }: { path: string; state: CellState; frames: () => number },
+    {
+      path,
+      state,
+      frames,
+      needed,
+    }: { path: string; state: CellState; frames: () => number; needed: () => number },
     durability: Durability,
     inLog?: CellInLog,
   ) {
@@ -50,6 +61,7 @@ export class CommitSync implements LoggedCell {
     this.#state = state
     this.#wal = new WalSync(path)
     this.#frames = frames
+    this.#needed = needed
     this.#inLog = inLog
   }
 
@@ -75,6 +87,18 @@ export class CommitSync implements LoggedCell {
   /** After each commit. */
   committed(): void {
     this.#commits++
+    // Its own fsync has stored all before it, too.
+    if (this.#isFull && this.#leavingOut === 0) this.#acknowledged = undefined
+  }
+
+  /**
+   * Of the WAL of a cell whose disk has failed: what was refused may be in it, and a power loss may take that.
+   *
+   * @param frames up to the last commit
+   * @returns how many of them hold what was acknowledged
+   */
+  acknowledgedOf(frames: number): number {
+    return Math.min(frames, this.#acknowledged ?? frames)
   }
 
   /** Runs commits without their fsyncs, for changes that need not survive a power loss. */
@@ -124,14 +148,23 @@ export class CommitSync implements LoggedCell {
   }
 
   #leaveOut(): () => void {
+    const before = this.#commits
+    const isFirst = this.#acknowledged === undefined
+    if (isFirst) this.#acknowledged = this.#neededNow()
+    const end = () => {
+      if (isFirst && this.#commits === before) this.#acknowledged = undefined
+    }
     try {
       this.#setFull(false)
     } catch {
       // SQLite may have to read the schema for it. What is wrong shows in the change itself, where it can be told.
-      return nothing
+      return end
     }
     this.#leavingOut++
-    return () => void this.#leavingOut--
+    return () => {
+      this.#leavingOut--
+      end()
+    }
   }
 
   /** Each switch costs as much as a small statement. */
@@ -149,6 +182,8 @@ export class CommitSync implements LoggedCell {
    */
   async sync(): Promise<void> {
     const place = this.#place()
+    const commits = this.#commits
+    const needed = this.#acknowledged === undefined ? undefined : this.#neededNow()
     const synced = this.onSync?.()
     try {
       await this.#wal.sync()
@@ -156,6 +191,8 @@ export class CommitSync implements LoggedCell {
       throw this.#state.quarantine(walLost(error))
     }
     this.#state.assertNotQuarantined()
+    if (commits === this.#commits) this.#acknowledged = undefined
+    else if (needed !== undefined) this.#acknowledged = needed
     if (place !== undefined) this.#tail.setSafe(place)
     synced?.()
   }
@@ -181,6 +218,7 @@ export class CommitSync implements LoggedCell {
   recorded({ salts, offset, bytes }: SharedRecord): void {
     this.#tail.setSafe({ salts, offset: offset + bytes.length })
     this.#wal.storedElsewhere()
+    this.#acknowledged = undefined
     this.onSync?.()()
   }
 
@@ -261,7 +299,17 @@ export class CommitSync implements LoggedCell {
     } catch (error) {
       throw this.#state.quarantine(walLost(error))
     }
+    this.#acknowledged = undefined
     synced?.()
+  }
+
+  /** Undefined if the disk does not say: then all frames count. */
+  #neededNow(): number | undefined {
+    try {
+      return this.#needed()
+    } catch {
+      return undefined
+    }
   }
 
   /** True where the fsync is not ours to leave out. Inside a transaction, that is for its COMMIT to say. */

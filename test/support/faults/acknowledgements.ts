@@ -10,6 +10,8 @@ export type Event =
   | { began: 'restore'; cell: string; version: string }
   /** The first thing that was begun on that cell and is not done yet, is. */
   | { done: string; id?: string }
+  /** The last write that was begun on that cell was refused: what comes after it goes on without it. */
+  | { refused: string }
   /** The cell was backed up, and nothing was written to it meanwhile. */
   | { backedUp: string; version: string }
   /** An account was made. */
@@ -38,6 +40,8 @@ interface CellHistory {
   /** Of a relaxed cell: a power loss may take back what came after it, but for what is not just written to the cell. */
   onDisk: number
   writes: Set<number>
+  /** States that were refused. A power loss may still bring one of them, until something newer is acknowledged. */
+  refused: Set<number>
   /** The newest backup that was answered. */
   backup: Backup | undefined
 }
@@ -56,6 +60,7 @@ export class Acknowledgements {
   hear(event: Event): void {
     if ('began' in event) this.#begin(event)
     else if ('done' in event) this.#done(event.done, event.id)
+    else if ('refused' in event) this.#refused(event.refused)
     else if ('backedUp' in event) this.#backedUp(event.backedUp, event.version)
     else if ('account' in event) this.accounts.push(event.account)
     else for (const history of this.cells.values()) history.onDisk = history.states.length - 1
@@ -70,7 +75,7 @@ export class Acknowledgements {
   #begin(event: Extract<Event, { began: string }>): void {
     const history = this.#history(event.cell)
     if (event.began === 'write' || event.began === 'schema') history.writes.add(history.states.length)
-    history.states.push(this.#after(history.states.at(-1), event))
+    history.states.push(this.#after(lastOf(history), event))
   }
 
   #after(before: CellState, event: Extract<Event, { began: string }>): CellState {
@@ -92,10 +97,16 @@ export class Acknowledgements {
 
   #done(cell: string, id: string | undefined): void {
     const history = this.#history(cell)
-    history.sure++
+    do history.sure++
+    while (history.refused.has(history.sure))
     const now = history.states[history.sure]
     if (id !== undefined && now !== undefined) now.id = id
     if (!history.writes.has(history.sure)) history.onDisk = history.sure
+  }
+
+  #refused(cell: string): void {
+    const history = this.#history(cell)
+    history.refused.add(history.states.length - 1)
   }
 
   #backedUp(cell: string, version: string): void {
@@ -107,9 +118,20 @@ export class Acknowledgements {
   #history(cell: string): CellHistory {
     let history = this.cells.get(cell)
     if (history === undefined) {
-      history = { states: [undefined], sure: 0, onDisk: 0, writes: new Set(), backup: undefined }
+      history = {
+        states: [undefined],
+        sure: 0,
+        onDisk: 0,
+        writes: new Set(),
+        refused: new Set(),
+        backup: undefined,
+      }
       this.cells.set(cell, history)
     }
     return history
   }
+}
+
+function lastOf({ states, refused }: CellHistory): CellState {
+  return states.findLast((_, i) => !refused.has(i))
 }

@@ -60,8 +60,13 @@ export function layOut(disk: DiskModel, folder: string, random: Random, style?: 
 
 function contentOf({ durable, pending }: FileNode, style: Style, random: Random): Buffer {
   if (pending.length === 0) return durable
-  const chosen = choose(pending, style, random)
-  return withChanges(durable, style === 'torn' ? chosen.flatMap((change) => tear(change, random)) : chosen)
+  const chosen = new Set(choose(pending, style, random))
+  const kept = pending.flatMap((change) => {
+    if (change.isSure) return [change]
+    if (!chosen.has(change)) return []
+    return style === 'torn' ? tear(change, random) : [change]
+  })
+  return withChanges(durable, kept)
 }
 
 function choose<T>(changes: readonly T[], style: Style, random: Random): readonly T[] {

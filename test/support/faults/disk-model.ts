@@ -5,6 +5,10 @@ export interface DataChange {
   bytes: Buffer | undefined
   /** When the call that made it had ended. */
   ended: number
+  /** A sync that should have stored it has failed: no later one stores it. */
+  isStale?: boolean
+  /** It is on the disk. */
+  isSure?: boolean
 }
 
 export class FileNode {
@@ -79,8 +83,10 @@ export class DiskModel {
   /** A file was synced by a call that began then. */
   sync(node: Node, began: number): void {
     if (node instanceof FileNode) {
-      const sure = node.pending.findIndex(({ ended }) => ended > began)
-      const count = sure === -1 ? node.pending.length : sure
+      for (const change of node.pending) if (change.ended <= began && !change.isStale) change.isSure = true
+      // In order: what is sure must not be covered by what is older and may come or not.
+      const unsure = node.pending.findIndex(({ isSure }) => !isSure)
+      const count = unsure === -1 ? node.pending.length : unsure
       node.durable = withChanges(node.durable, node.pending.slice(0, count))
       node.pending = node.pending.slice(count)
       return
@@ -89,6 +95,11 @@ export class DiskModel {
     // In order: a sure change must not be undone by an older one that is not.
     while (this.names[0]?.unsynced.size === 0)
       applyNames(this.names.shift() as NameChange, (folder) => folder.durable)
+  }
+
+  /** A sync of a file has failed: the system takes what was written for stored all the same. */
+  failedSync(node: Node): void {
+    if (node instanceof FileNode) for (const change of node.pending) if (!change.isSure) change.isStale = true
   }
 
   #entries(folder: FolderNode): Map<string, Node> {

@@ -10,7 +10,7 @@ import { Acknowledgements, type Event } from './acknowledgements.ts'
 import { checkAfterPowerLoss } from './after-power-loss.ts'
 import { layOut } from './crash-state.ts'
 import { DISK_CALLS, RecordedDisk } from './recorded-disk.ts'
-import { ProgramUnderStrace } from './strace.ts'
+import { type Injection, ProgramUnderStrace } from './strace.ts'
 import { type Call, descriptorOf, readTrace } from './trace.ts'
 import { TracedProcesses } from './traced-processes.ts'
 
@@ -87,6 +87,7 @@ export async function record(
   durability: Durability,
   random: Random,
   fault = 'none',
+  injection?: Injection,
 ): Promise<Recording> {
   const root = path.join(tempDirectory('cellstore-power'), 'recorded')
   fs.mkdirSync(root)
@@ -101,6 +102,7 @@ export async function record(
   const { child } = await ProgramUnderStrace.record(program, args, {
     output: trace,
     calls: DISK_CALLS,
+    injection,
   })
   expect(child.exitCode).toBe(0)
   const calls: Call[] = []

@@ -39,6 +39,11 @@ export class RecordedDisk {
       this.#descriptors(call).delete(descriptorOf(call.args[0]))
       return false
     }
+    if (call.result < 0 && (call.name === 'fsync' || call.name === 'fdatasync')) {
+      const descriptor = this.#descriptorOf(call)
+      if (descriptor !== undefined) this.model.failedSync(descriptor.node)
+      return descriptor !== undefined
+    }
     if (call.result < 0 || isProcessCall(call)) return false
     switch (call.name) {
       case 'openat':

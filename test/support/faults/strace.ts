@@ -123,7 +123,7 @@ export class ProgramUnderStrace {
   static async record(
     program: string,
     args: readonly string[],
-    trace: Omit<TraceOptions, 'injection'>,
+    trace: TraceOptions,
   ): Promise<ProgramUnderStrace> {
     const traced = [
       '--seccomp-bpf',
