@@ -1,12 +1,14 @@
-/** Starts a store on what a crash has left, looks into every cell, and closes it; says what came of the start. */
+/** Starts a store on what a crash has left, with a flag or without, looks into every cell, and closes it; says what came of the start. */
 import { FileObjectStore } from '../../../../src/backup/object-store/file/file-object-store.ts'
 import { CellStore } from '../../../../src/store/cell-store.ts'
 import { toldToGo } from './told-to-go.ts'
 
-const [, , root = ''] = process.argv
+const [, , root = '', flag = ''] = process.argv
 await toldToGo()
 const store = await CellStore.openOrCreate(`${root}/data`, {
   objectStore: new FileObjectStore({ root: `${root}/objects` }),
+  adopt: flag === 'adopt',
+  takeOver: flag === 'takeOver',
 }).catch((error) => {
   process.stdout.write(`${error.code ?? error.message}\n`)
 })
