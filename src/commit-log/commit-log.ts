@@ -184,6 +184,15 @@ export class CommitLog {
       this.#keepFree(file)
     } catch (err) {
       this.#parts.log.warn({ err }, 'a file of the commit log could not be used again')
+      this.#discard(file)
+    }
+  }
+
+  /** Nothing in it is needed: it must not fill the disk. One that can't be removed is for the next start. */
+  #discard(file: LogFile): void {
+    try {
+      file.remove()
+    } catch {
       file.close()
     }
   }

@@ -4,6 +4,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest'
 import { silentLog } from '../../src/base/log.ts'
 import { newCellId } from '../../src/base/store-paths.ts'
 import { CommitLog } from '../../src/commit-log/commit-log.ts'
+import { LogFile } from '../../src/commit-log/log-file.ts'
 import { readLog } from '../../src/commit-log/log-reader.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { openFilesBelow } from '../support/open-files.ts'
@@ -137,6 +138,26 @@ describe('the commit log of a process', () => {
       expect(records()[0]?.cellId).toBe(cell.cellId)
     },
   )
+
+  test('leaves no file behind that the disk does not let it use again, however many there are (invariant 13)', async () => {
+    const { log, files } = await openLog()
+    const { renew } = LogFile.prototype
+    const made = new WeakSet<LogFile>()
+    vi.spyOn(LogFile.prototype, 'renew').mockImplementation(async function (this: LogFile) {
+      if (made.has(this)) throw Object.assign(new Error('EIO'), { code: 'EIO' })
+      made.add(this)
+      await renew.call(this)
+    })
+    let most = 0
+    for (let i = 0; i < 200; i++) {
+      const cell = new TestCell()
+      cell.syncWal = async () => {}
+      log.append([cell.record()])
+      await log.idle()
+      most = Math.max(most, files().length)
+    }
+    expect(most).toBeLessThanOrEqual(4)
+  })
 
   test('without room on the disk says so, and tries again later', async () => {
     const directory = path.join(tempDirectory(), 'commit-log')
