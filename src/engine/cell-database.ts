@@ -118,7 +118,8 @@ export class CellDatabase {
       }
       const inLog = shared && { log: shared.commits.log, cellId: shared.cellId }
       const needed = () => this.checkpoints.framesNeeded()
-      this.syncs = new CommitSync(connection, { path, state, frames, needed }, durability, inLog)
+      const stored = () => this.checkpoints.stored()
+      this.syncs = new CommitSync(connection, { path, state, frames, needed, stored }, durability, inLog)
       this.checkpoints = new Checkpoints(
         connection,
         { path, state },
@@ -409,7 +410,7 @@ export class CellDatabase {
     }
     this.times?.committed()
     this.recorder?.committed(!this.syncs.pending)
-    this.checkpoints.committed(weight)
+    this.checkpoints.committed(weight, this.syncs.pending)
     const { knownFrames } = this.checkpoints
     if (knownFrames === undefined) return
     this.times?.counted(knownFrames)

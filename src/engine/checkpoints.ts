@@ -55,6 +55,8 @@ export class Checkpoints {
   #closed = false
   /** Frames after the newest commit, if they were counted since. */
   #frames: number | undefined
+  /** The log is long, and what is pending has to be stored first. */
+  #isDue = false
   /** A checkpoint has moved all of the log, and nothing was committed since. */
   #isAllMoved = false
 
@@ -190,17 +192,28 @@ export class Checkpoints {
     return this.#readDescriptor
   }
 
-  /** After a commit. @param weight how many small changes it is worth in length of the log */
-  committed(weight: number): void {
+  /**
+   * After a commit.
+   *
+   * @param weight how many small changes it is worth in length of the log
+   * @param isPending its fsync is still to come: see {@link stored}
+   */
+  committed(weight: number, isPending: boolean): void {
     this.#frames = undefined
     this.#isAllMoved = false
     this.#weight += weight
-    if (this.#weight >= WEIGHT_BETWEEN_MEASURES) this.measure()
+    if (this.#weight >= WEIGHT_BETWEEN_MEASURES) this.measure(isPending)
+  }
+
+  /** What was pending is on disk: the checkpoint that is due runs now. If it fails, no commit is refused for it. Never throws. */
+  stored(): void {
+    if (this.#isDue) this.measure()
   }
 
   /** Measures the log, and checkpoints if it is long. Never throws: the commit before it has succeeded. */
-  measure(): void {
+  measure(isPending = false): void {
     this.#weight = 0
+    this.#isDue = false
     if (this.#closed) return
     try {
       const { frames, checkpointed } = this.state()
@@ -208,6 +221,9 @@ export class Checkpoints {
       const bytes = walBytes(frames, PAGE_BYTES)
       this.#isOvergrown = bytes > this.#bounds.walBytesMax
       if (frames === checkpointed || bytes < this.#nextBytes) return
+      // Where something is always pending, the log must not grow for ever.
+      this.#isDue = isPending && bytes < this.#nextBytes + this.#bounds.checkpointBytes
+      if (this.#isDue) return
       // While another program reads the log, each try costs as much again: the next one waits until the log has grown.
       this.#nextBytes = bytes + this.#bounds.checkpointBytes
       this.#run('PASSIVE')

@@ -15,6 +15,18 @@ export interface CellInLog {
   cellId: string
 }
 
+/** What is asked of a cell, and told to it. */
+export interface SyncedCell {
+  path: string
+  state: CellState
+  /** How many frames the WAL has up to the last commit. */
+  frames(): number
+  /** As many, but none if all of them are in the database. */
+  needed(): number
+  /** Called when nothing is pending any more, after commits whose fsync was left out. Must not throw. */
+  stored(): void
+}
+
 /**
  * How the commits of one cell get to the disk: each by SQLite's own fsync, in its COMMIT, or several by one fsync that is
  * asked for afterwards, or together with those of other cells in the commit log (`SharedCommits`). A failed fsync
@@ -29,6 +41,7 @@ export class CommitSync implements LoggedCell {
   readonly #inLog: CellInLog | undefined
   readonly #frames: () => number
   readonly #needed: () => number
+  readonly #stored: () => void
   readonly #tail = new WalTail()
   /** SQLite fsyncs in each COMMIT. It does not from the first commit whose fsync is left out until the next {@link changing}. */
   #isFull = true
@@ -40,18 +53,9 @@ export class CommitSync implements LoggedCell {
   /** Called when an fsync begins. What it returns is called once that has succeeded, before anything is acknowledged. */
   onSync: (() => () => void) | undefined
 
-  /**
-   * @param frames how many the WAL has up to the last commit
-   * @param needed as many, but none if all of them are in the database
-   */
   constructor(
     connection: Connection,
-    {
-      path,
-      state,
-      frames,
-      needed,
-    }: { path: string; state: CellState; frames: () => number; needed: () => number },
+    { path, state, frames, needed, stored }: SyncedCell,
     durability: Durability,
     inLog?: CellInLog,
   ) {
@@ -62,6 +66,7 @@ export class CommitSync implements LoggedCell {
     this.#wal = new WalSync(path)
     this.#frames = frames
     this.#needed = needed
+    this.#stored = stored
     this.#inLog = inLog
   }
 
@@ -195,6 +200,7 @@ export class CommitSync implements LoggedCell {
     else if (needed !== undefined) this.#acknowledged = needed
     if (place !== undefined) this.#tail.setSafe(place)
     synced?.()
+    if (!this.pending) this.#stored()
   }
 
   /**
@@ -220,6 +226,7 @@ export class CommitSync implements LoggedCell {
     this.#wal.storedElsewhere()
     this.#acknowledged = undefined
     this.onSync?.()()
+    this.#stored()
   }
 
   /** For the commit log, which forgets its records of the cell then. */

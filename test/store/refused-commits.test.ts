@@ -1,5 +1,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
+import Database from 'better-sqlite3'
 import { afterEach, expect, test, vi } from 'vitest'
 import { LogFile } from '../../src/commit-log/log-file.ts'
 import type { CellError } from '../../src/errors.ts'
@@ -82,3 +83,39 @@ test.each([
     await untilServed(a)
   },
 )
+
+test('A checkpoint that fails right after a commit that others share an fsync with refuses no change that stays', async () => {
+  const { store, clock } = await openTestStore({ checkpointBytes: 65_536 })
+  const cells = [store.createCell(), store.createCell()]
+  const { pragma } = Database.prototype
+  let hasFailed = false
+  vi.spyOn(Database.prototype, 'pragma').mockImplementation(function (
+    this: Database.Database,
+    source,
+    options,
+  ) {
+    if (!hasFailed && source.includes('wal_checkpoint(PASSIVE)')) {
+      hasFailed = true
+      throw new Database.SqliteError('disk I/O error', 'SQLITE_IOERR_FSYNC')
+    }
+    return pragma.call(this, source, options)
+  })
+  const outcomes = new Map<string, boolean>()
+  const write = async (cell: Cell, key: string) => {
+    const outcome = await cell
+      .commit(() => cell.kv.put(key, 'v'.repeat(2_000)))
+      .then(
+        () => true,
+        () => false,
+      )
+    outcomes.set(`${cell.id} ${key}`, outcome)
+  }
+  for (let i = 0; !hasFailed; i++) await Promise.all(cells.map((cell) => write(cell, `k${i}`)))
+  vi.restoreAllMocks()
+  clock.advance(2_000)
+  for (const cell of cells) await untilServed(cell)
+  for (const [place, isAcknowledged] of outcomes) {
+    const [id = '', key = ''] = place.split(' ')
+    expect([place, store.openCell(id).kv.get(key) !== undefined]).toEqual([place, isAcknowledged])
+  }
+})
