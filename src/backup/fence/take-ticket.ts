@@ -1,4 +1,5 @@
 import { type Clock, delay } from '../../base/clock.ts'
+import { CellError } from '../../errors.ts'
 import {
   type CallOptions,
   type ObjectBody,
@@ -9,7 +10,7 @@ import { fenceKey, fencesOf, fenceTicketKey } from '../versions/object-keys.ts'
 
 /** Starts that met at one number look again at different times, up to so many milliseconds later. */
 const LOOK_AGAIN_MS_MAX = 1_000
-/** A ticket that stays for so many looks is of a start that was killed. */
+/** A ticket that stays for so many looks is of a start that was killed; one that does not come in as many never will. */
 const LOOKS_MAX = 30
 
 /**
@@ -17,7 +18,7 @@ const LOOKS_MAX = 30
  * puts. Each puts a ticket of its own and lists them: a start that finds its ticket alone goes on, and of several the one
  * with the first name waits until the others have withdrawn theirs. It is as good as the listing.
  *
- * @throws `object_exists` if another start has put the fence
+ * @throws `object_exists` if another start has put the fence; `object_store_unavailable` if no listing shows the ticket
  */
 export async function takeTicket(
   { store, clock, random }: { store: ObjectStore; clock: Clock; random: () => number },
@@ -28,6 +29,7 @@ export async function takeTicket(
 ): Promise<void> {
   const mine = fenceTicketKey(epoch, instance)
   let isPut = false
+  let unlisted = 0
   for (let looks = 1; ; looks++) {
     const tickets = await ticketsOf(store, epoch, options)
     const others = tickets.filter((key) => key !== mine)
@@ -39,12 +41,23 @@ export async function takeTicket(
       isPut = false
     }
     if (isTaken) throw objectExists()
+    if (isPut && !tickets.includes(mine) && ++unlisted > LOOKS_MAX) {
+      await store.delete(mine, options)
+      throw notListed(store.url, mine)
+    }
     if (looks > LOOKS_MAX) for (const key of others) await store.delete(key, options)
     if (!isPut && isFirst) {
       await store.put(mine, body, options)
       isPut = true
     } else await delay(clock, random() * LOOK_AGAIN_MS_MAX)
   }
+}
+
+function notListed(url: string, key: string): CellError {
+  return new CellError(
+    'object_store_unavailable',
+    `${url} does not list what was just stored there (${key}), and without conditional writes its listing has to tell whether another node starts.`,
+  )
 }
 
 async function ticketsOf(store: ObjectStore, epoch: number, options: CallOptions): Promise<string[]> {

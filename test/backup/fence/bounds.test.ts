@@ -4,9 +4,10 @@ import { bufferBody } from '../../../src/backup/object-store/object-store.ts'
 import { fenceKey, fenceTicketKey } from '../../../src/backup/versions/object-keys.ts'
 import { CellError } from '../../../src/errors.ts'
 import { FenceNode } from '../../support/backup/fence-node.ts'
-import { PassingStore, RecordingStore } from '../../support/backup/object-store-decorators.ts'
+import { FrozenListing, PassingStore, RecordingStore } from '../../support/backup/object-store-decorators.ts'
 import { WeakStore } from '../../support/backup/weak-store.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
+import { rejectedBy } from '../../support/thrown.ts'
 
 class FailingRemovals extends PassingStore {
   #left: number
@@ -91,6 +92,22 @@ test('the ticket of a start that was killed is removed after thirty looks, and n
     .slice(0, removal)
     .filter(({ call, key }) => call === 'list' && key === fenceKey(1))
   expect(looks).toHaveLength(31)
+  await node.stop()
+})
+
+test('a start whose ticket no listing shows gives up and withdraws it; once one does, the next try takes the epoch (invariant 13)', async () => {
+  const frozen = new FrozenListing(folder)
+  await frozen.freeze()
+  const node = new FenceNode(new WeakStore(frozen))
+  const refused = await rejectedBy(node.settled(node.take()))
+  expect(refused).toMatchObject({ code: 'object_store_unavailable', message: expect.stringMatching(/list/) })
+  expect(node.guard.epoch).toBeUndefined()
+  frozen.thaw()
+  const left: string[] = []
+  for await (const { key } of folder.list('')) left.push(key)
+  expect(left).toEqual([])
+  await node.settled(node.take())
+  expect(node.guard.epoch).toBe(1)
   await node.stop()
 })
 
