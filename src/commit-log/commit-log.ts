@@ -184,7 +184,7 @@ export class CommitLog {
       this.#keepFree(file)
     } catch (err) {
       this.#parts.log.warn({ err }, 'a file of the commit log could not be used again')
-      file.close()
+      removeIfPossible(file)
     }
   }
 
@@ -212,5 +212,14 @@ export class CommitLog {
       this.#pause = TRY_EVERY
       log.warn({ err }, 'no file for the commit log could be made; each cell is fsynced instead')
     }
+  }
+}
+
+/** No WAL needs it. If it stays for the next start, nothing is wrong. */
+function removeIfPossible(file: LogFile): void {
+  try {
+    file.remove()
+  } catch {
+    // The disk fails.
   }
 }

@@ -4,6 +4,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest'
 import { silentLog } from '../../src/base/log.ts'
 import { newCellId } from '../../src/base/store-paths.ts'
 import { CommitLog } from '../../src/commit-log/commit-log.ts'
+import { LogFile } from '../../src/commit-log/log-file.ts'
 import { readLog } from '../../src/commit-log/log-reader.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { openFilesBelow } from '../support/open-files.ts'
@@ -137,6 +138,45 @@ describe('the commit log of a process', () => {
       expect(records()[0]?.cellId).toBe(cell.cellId)
     },
   )
+
+  test('keeps no file that could not be made empty: no WAL needs it, and each would take its room until the next start', async () => {
+    const { log, files } = await openLog()
+    const cells: TestCell[] = []
+    vi.spyOn(LogFile.prototype, 'renew').mockImplementation(function (this: LogFile) {
+      // Those that are made are empty.
+      return this.room < this.size / 2 ? Promise.reject(new Error('ENOSPC')) : Promise.resolve()
+    })
+    for (let i = 0; i < 40; i++) {
+      const cell = new TestCell()
+      cell.syncWal = async () => {}
+      if (log.append([cell.record()])) cells.push(cell)
+      await log.idle()
+    }
+    expect(cells.length).toBeGreaterThan(20)
+    expect(files().length).toBeLessThanOrEqual(2)
+    for (const { cellId } of cells) log.settled(cellId)
+    await log.close()
+    expect(files()).toEqual([])
+  })
+
+  test('makes no file where it would take most of the room that is left on the disk: others need that', async () => {
+    const { bsize } = fs.statfsSync('/tmp')
+    const directory = path.join(tempDirectory(), 'commit-log')
+    const parts = { directory, owner: '1-1', fileBytesMax: MIB, clock: new FakeClock(), log: silentLog }
+    const disk = vi.spyOn(fs, 'statfsSync')
+    const fill = (free: number) => disk.mockReturnValue({ bavail: free / bsize, bsize } as fs.StatsFs)
+    fill(1.5 * MIB)
+    const log = new CommitLog(parts)
+    await log.prepare()
+    expect(fs.readdirSync(directory)).toEqual([])
+    expect(log.append([new TestCell().record()])).toBe(false)
+    fill(200 * MIB)
+    for (let groups = 0; !log.append([new TestCell().record()]); groups++) {
+      expect(groups).toBeLessThan(5_000)
+      await log.idle()
+    }
+    await log.close()
+  })
 
   test('without room on the disk says so, and tries again later', async () => {
     const directory = path.join(tempDirectory(), 'commit-log')
