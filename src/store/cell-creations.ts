@@ -32,6 +32,8 @@ export interface CellCreationsParts {
   /** Cells that no backup has. */
   unstored: UnstoredCells
   clock: Clock
+  /** Called once the catalog has a cell, whose file is there. */
+  made(id: string, accountId: string | null): void
   /** @throws `invalid_request` if no cell can have this durability here */
   checkDurability(durability: Durability): void
 }
@@ -187,12 +189,13 @@ export class CellCreations {
           committed = this.#parts.idempotency.insert(accountId, idempotency, record.id)
       })
       committed()
-      return { id: record.id }
     } catch (error) {
       // If the disk failed, the next start may still find the commit in the catalog's WAL, and then needs the file.
       if (!isCellError(error, 'cell_quarantined')) this.#undo(record.id)
       throw error
     }
+    this.#parts.made(record.id, record.accountId)
+    return { id: record.id }
   }
 
   /** @throws `disk_full` */

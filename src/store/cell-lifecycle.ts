@@ -31,6 +31,8 @@ export interface CellLifecycleParts {
 export class CellLifecycle {
   /** Emitted with the id of each cell that is restored. */
   readonly restores = new Emitter<[string]>()
+  /** Emitted when a cell's file has come, has gone or is another one, with the account that has the cell. */
+  readonly filesReplaced = new Emitter<[cellId: string, accountId: string | null]>()
   readonly #parts: CellLifecycleParts
 
   constructor(parts: CellLifecycleParts) {
@@ -51,6 +53,11 @@ export class CellLifecycle {
     this.#parts.destination?.progress.markUnstored(id, now)
   }
 
+  /** The catalog has a new cell, whose file is there. */
+  made(id: string, accountId: string | null): void {
+    this.filesReplaced.emit(id, accountId)
+  }
+
   /** Deletes the cell in the catalog; its files stay. @returns epoch milliseconds @throws `cell_not_found` */
   markDeleted(id: string, requestId?: string): number {
     const { clock, registry, log, recovery, changes } = this.#parts
@@ -62,8 +69,12 @@ export class CellLifecycle {
     return deletedAt
   }
 
-  /** Removes a deleted cell's files and local state. No process has the cell open. */
-  removeLocal(id: string): void {
+  /**
+   * Removes a deleted cell's files and local state. No process has the cell open.
+   *
+   * @param accountId who had it: the catalog may have forgotten the cell
+   */
+  removeLocal(id: string, accountId: string | null): void {
     const { destination, verifications, hints, files, log } = this.#parts
     try {
       destination?.forget(id)
@@ -73,6 +84,7 @@ export class CellLifecycle {
       log.warn({ cellId: id, err }, 'could not remove the local state of a deleted cell')
     }
     files.remove(id)
+    this.filesReplaced.emit(id, accountId)
   }
 
   /** Records a restored cell: if the catalog lacks it, or has it as deleted, the cell exists again. */
@@ -96,5 +108,6 @@ export class CellLifecycle {
     changes.reset(id, 'restored')
     recovery?.returned(id)
     this.restores.emit(id)
+    this.filesReplaced.emit(id, record === undefined ? manifest.account_id : record.accountId)
   }
 }

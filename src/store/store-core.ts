@@ -151,7 +151,8 @@ export class StoreCore implements CellDirectory {
       const unstored = this.#unstoredCells()
       const parts = { accounts, registry, idempotency, quotas, turns, files, cellsFolder, unfinished, clock }
       const checkDurability = (durability: Durability) => this.#checkDurability(durability)
-      const creations = new CellCreations({ catalog: this.#catalog, checkDurability, unstored, ...parts })
+      const made = (id: string, accountId: string | null) => this.lifecycle.made(id, accountId)
+      const creations = new CellCreations({ catalog: this.#catalog, checkDurability, unstored, made, ...parts })
       this.#creations = creations
       const start = { entry, recoveredCatalog, catalog: this.#catalog, state, paths, settings }
       const cells = { registry, files, cellsFolder, unreadable }
@@ -222,6 +223,10 @@ export class StoreCore implements CellDirectory {
 
   durably<T>(change: () => T): Promise<T> {
     return this.#catalog.durably(change)
+  }
+
+  get filesReplaced(): CellLifecycle['filesReplaced'] {
+    return this.lifecycle.filesReplaced
   }
 
   databaseBytes(id: string): number {

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import type { BackupDestination } from '../../src/backup/archiver/backup-destination.ts'
 import { Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
 
@@ -42,6 +43,22 @@ test('What was removed makes room, of whatever cell it was', async () => {
   bench.newCell()
   expect((await bench.send(backUp)).status).toBe(403)
   bench.cell = first
+  expect((await bench.send(backUp)).status).toBe(403)
+  await bench.close()
+})
+
+test('What was removed makes room although the cell has as many backups that others have made', async () => {
+  const bench = await Bench.open(viaFetch, { store: { quotas: { backupsMax: 2 } } })
+  const { objectStore } = bench.store.core.destination as BackupDestination
+  for (let i = 0; i < 2; i++) {
+    expect((await bench.send({ ...put, body: { value: `${i}` } })).status).toBe(200)
+    const { json } = await bench.send(backUp)
+    await bench.store.backups.snapshot(bench.cell)
+    await bench.store.backups.backup(bench.cell, 'snapshot', { origin: 'schedule' })
+    await objectStore.delete((json as { version: string }).version)
+  }
+  expect((await bench.send(backUp)).status).toBe(200)
+  expect((await bench.send(backUp)).status).toBe(200)
   expect((await bench.send(backUp)).status).toBe(403)
   await bench.close()
 })
