@@ -55,6 +55,12 @@ import { UnfinishedCells } from './unfinished-cells.ts'
 import { UnreadableCells } from './unreadable-cells.ts'
 import { ChangeHub } from './watch/change-hub.ts'
 
+interface NotesOfCells {
+  newCells: BuildNotes
+  deletionNotes: BuildNotes
+  isOldCatalog: boolean
+}
+
 /**
  * The parts of the process that owns a store's directory: the directory's lock, the catalog with accounts and keys, the
  * local state, the object store, and the catalog's backup. It opens no cell: this process or its workers do.
@@ -141,7 +147,8 @@ export class StoreCore implements CellDirectory {
       this.spool = new Spool(paths.spool)
       const newCells = new BuildNotes(paths.spool, 'new-cell')
       this.restoreNotes = new BuildNotes(paths.spool, 'restore')
-      this.#emptySpool(newCells)
+      const deletionNotes = new BuildNotes(paths.spool, 'deletion')
+      this.#emptySpool({ newCells, deletionNotes, isOldCatalog: recoveredCatalog !== undefined })
       const unfinished = new UnfinishedCells(newCells)
       const { registry, files, unreadable } = this
       this.census = new CellCensus({ registry, files, unreadable, paths, clock })
@@ -162,7 +169,7 @@ export class StoreCore implements CellDirectory {
       this.verifications = stored?.verifications
       this.recovery = stored?.recovery
       const { names, hints, changes, destination, verifications, recovery } = this
-      const ofCells = { registry, names, files, cellsFolder, hints, changes, verifications, recovery }
+      const ofCells = { registry, names, files, cellsFolder, hints, changes, verifications, recovery, deletionNotes }
       const lifecycle = new CellLifecycle({ ...ofCells, destination, clock, log })
       this.lifecycle = lifecycle
       const imported = (id: string) => lifecycle.imported(id)
@@ -305,11 +312,13 @@ export class StoreCore implements CellDirectory {
     log.warn({ from: movedFrom }, 'the object store has changed: all backups start from the beginning there')
   }
 
-  /** Removes what an earlier process left unfinished. */
-  #emptySpool(newCells: BuildNotes): void {
+  /** Removes what an earlier process left unfinished. A catalog that came back from a backup may not know what became of a cell. */
+  #emptySpool({ newCells, deletionNotes, isOldCatalog }: NotesOfCells): void {
     for (const id of newCells.left()) if (this.registry.find(id) === undefined) this.files.remove(id)
-    for (const id of this.restoreNotes.left())
-      this.unreadable.look(id, () => discardRestored(this.paths.cell(id)))
+    const restored = this.restoreNotes.left()
+    for (const id of restored) this.unreadable.look(id, () => discardRestored(this.paths.cell(id)))
+    for (const id of isOldCatalog ? [] : [...restored, ...deletionNotes.left()])
+      if (this.registry.find(id)?.deletedAt !== null) this.unreadable.look(id, () => this.files.remove(id))
     fs.rmSync(this.paths.spool, { recursive: true, force: true })
   }
 
