@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { LruCache } from '../base/lru-cache.ts'
-import { isCellError } from '../errors.ts'
 import { isUnreadable } from '../base/unreadable.ts'
+import { isCellError } from '../errors.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 
 /** A cell that changes all the time is measured this often. */

@@ -99,7 +99,10 @@ export class CellLifecycle {
     try {
       this.#parts.deletionNotes.add(id)
     } catch (err) {
-      this.#parts.log.warn({ cellId: id, err }, 'could not note that the files of a deleted cell are being removed')
+      this.#parts.log.warn(
+        { cellId: id, err },
+        'could not note that the files of a deleted cell are being removed',
+      )
     }
   }
 

@@ -159,7 +159,13 @@ export class StoreCore implements CellDirectory {
       const parts = { accounts, registry, idempotency, quotas, turns, files, cellsFolder, unfinished, clock }
       const checkDurability = (durability: Durability) => this.#checkDurability(durability)
       const made = (id: string, accountId: string | null) => this.lifecycle.made(id, accountId)
-      const creations = new CellCreations({ catalog: this.#catalog, checkDurability, unstored, made, ...parts })
+      const creations = new CellCreations({
+        catalog: this.#catalog,
+        checkDurability,
+        unstored,
+        made,
+        ...parts,
+      })
       this.#creations = creations
       const start = { entry, recoveredCatalog, catalog: this.#catalog, state, paths, settings }
       const cells = { registry, files, cellsFolder, unreadable }
@@ -169,8 +175,8 @@ export class StoreCore implements CellDirectory {
       this.verifications = stored?.verifications
       this.recovery = stored?.recovery
       const { names, hints, changes, destination, verifications, recovery } = this
-      const ofCells = { registry, names, files, cellsFolder, hints, changes, verifications, recovery, deletionNotes }
-      const lifecycle = new CellLifecycle({ ...ofCells, destination, clock, log })
+      const ofCells = { registry, names, files, cellsFolder, hints, changes, verifications, recovery }
+      const lifecycle = new CellLifecycle({ ...ofCells, destination, deletionNotes, clock, log })
       this.lifecycle = lifecycle
       const imported = (id: string) => lifecycle.imported(id)
       const { spool } = this

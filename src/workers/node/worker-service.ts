@@ -186,7 +186,8 @@ export class WorkerService implements CellService {
     await this.#workers.runTask({ task: 'release', cellId })
     // If a restore brought the cell back meanwhile, its files are new and stay. A record can also be forgotten.
     const record = this.#core.findCell(cellId)
-    if (record === undefined || record.deletedAt === deletedAt) this.#core.lifecycle.removeLocal(cellId, accountId)
+    if (record === undefined || record.deletedAt === deletedAt)
+      this.#core.lifecycle.removeLocal(cellId, accountId)
     await this.confirmRecord(cellId)
   }
 
