@@ -376,6 +376,8 @@ export class StoreCore implements CellDirectory {
 
   #takenOver(err: CellError): void {
     this.#catalog.refuseChanges(err)
+    // What follows is committed elsewhere.
+    this.changes.close(err)
     this.settings.log.error({ err }, 'this node was taken over: it changes nothing more')
   }
 
