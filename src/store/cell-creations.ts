@@ -10,13 +10,14 @@ import type { AccountQuotas } from '../catalog/account-quotas.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { type CellRegistry, cellNotFound, type NewCellRecord } from '../catalog/cell-registry.ts'
 import { DURABILITIES, type Durability } from '../engine/cell-settings.ts'
-import { isClosedConnection, isSqliteError } from '../engine/sqlite-errors.ts'
+import { isClosedConnection } from '../engine/sqlite-errors.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { checkCreateOptions } from './call-options.ts'
 import type { CreateCellOptions } from './cell-directory.ts'
 import type { CellFiles } from './cell-files.ts'
 import type { CellsFolder } from './cells-folder.ts'
 import { ReturningCells } from './returning-cells.ts'
+import { orNoRoom } from './no-room.ts'
 import type { UnfinishedCells } from './unfinished-cells.ts'
 
 export interface CellCreationsParts {
@@ -89,7 +90,7 @@ export class CellCreations {
       return await this.#parts.unfinished.during(creation.id, () => this.#finish(creation, options, build))
     } catch (error) {
       // The store was closed during the build.
-      throw isClosedConnection(error) ? toBackupError(error) : error
+      throw isClosedConnection(error) ? toBackupError(error) : orNoRoom(error)
     }
   }
 
@@ -203,8 +204,7 @@ export class CellCreations {
     try {
       this.#parts.unstored.add(id)
     } catch (error) {
-      if (!isSqliteError(error) || error.code !== 'SQLITE_FULL') throw error
-      throw new CellError('disk_full', 'The disk is full. The cell was not created.', { cause: error })
+      throw orNoRoom(error)
     }
   }
 
