@@ -16,8 +16,8 @@ import { checkCreateOptions } from './call-options.ts'
 import type { CreateCellOptions } from './cell-directory.ts'
 import type { CellFiles } from './cell-files.ts'
 import type { CellsFolder } from './cells-folder.ts'
-import { ReturningCells } from './returning-cells.ts'
 import { orNoRoom } from './no-room.ts'
+import { ReturningCells } from './returning-cells.ts'
 import type { UnfinishedCells } from './unfinished-cells.ts'
 
 export interface CellCreationsParts {

@@ -167,7 +167,10 @@ test('of cells whose watches are over, neither the node nor a worker remembers m
     if (type === 'watch') told.set(cellId, isWatched)
   })
   let watched: string | undefined
-  const watches = { isWatched: (cellId: string) => cellId === watched || cellId === 'first', interrupted: vi.fn() }
+  const watches = {
+    isWatched: (cellId: string) => cellId === watched || cellId === 'first',
+    interrupted: vi.fn(),
+  }
   const worker = new WorkerProcess(256 * MIB, watches, () => {})
   for (const cellId of ['first', ...Array.from({ length: 5_000 }, (_, i) => `cell ${i}`)]) {
     watched = cellId
