@@ -323,8 +323,11 @@ export class StoreCore implements CellDirectory {
     for (const id of newCells.left()) if (this.registry.find(id) === undefined) this.files.remove(id)
     const restored = this.restoreNotes.left()
     for (const id of restored) this.unreadable.look(id, () => discardRestored(this.paths.cell(id)))
-    for (const id of isOldCatalog ? [] : [...restored, ...deletionNotes.left()])
-      if (this.registry.find(id)?.deletedAt !== null) this.unreadable.look(id, () => this.files.remove(id))
+    const isDeleted = (id: string) => (this.registry.find(id)?.deletedAt ?? null) !== null
+    // A deleted cell can be forgotten. What else the catalog does not know is for a person to look at.
+    const isGone = (id: string) => isDeleted(id) || this.registry.find(id) === undefined
+    const left = [...restored.filter(isDeleted), ...deletionNotes.left().filter(isGone)]
+    for (const id of isOldCatalog ? [] : left) this.unreadable.look(id, () => this.files.remove(id))
     fs.rmSync(this.paths.spool, { recursive: true, force: true })
   }
 
