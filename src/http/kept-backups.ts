@@ -45,12 +45,21 @@ export class KeptBackups {
       try {
         return await backup()
       } catch (error) {
-        this.#requested.add(accountId, cellId, -1)
+        this.#takeBack(accountId, cellId)
         throw error
       } finally {
         made.ended++
       }
     })
+  }
+
+  /** Never throws: what is counted too much on a full disk, the next count finds. */
+  #takeBack(accountId: string, cellId: string): void {
+    try {
+      this.#requested.add(accountId, cellId, -1)
+    } catch {
+      // The backup's own error is the one that counts.
+    }
   }
 
   async #recount(accountId: string, cellId: string): Promise<void> {
