@@ -46,10 +46,12 @@ export class BackupListing {
     return { backups, nextCursor, restorable }
   }
 
-  /** How many versions are stored, also those that cannot be restored. */
-  async count(cellId: string): Promise<number> {
+  /** How many stored versions the cell's account may have requested, also of those that cannot be restored. */
+  async countRequested(cellId: string): Promise<number> {
     this.assertCell(cellId)
-    return (await this.#destination.index.versions(cellId)).length
+    const { index, retention } = this.#destination
+    const versions = await index.versions(cellId)
+    return retention.maybeRequested(cellId, versions).length
   }
 
   /** The newest version that can be restored. Takes no listing if this node stored it. */

@@ -198,9 +198,9 @@ export class BackupManager {
     })
   }
 
-  /** How many versions of a cell are stored, without a look at any of them. @throws `cell_not_found` @internal */
-  count(cellId: string): Promise<number> {
-    return this.#listing.count(cellId)
+  /** How many stored versions of a cell its account may have requested. Reads none. @throws `cell_not_found` @internal */
+  countRequested(cellId: string): Promise<number> {
+    return this.#listing.countRequested(cellId)
   }
 
   /** The newest backup that can be restored, or undefined. @throws `cell_not_found` */

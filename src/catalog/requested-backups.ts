@@ -13,7 +13,8 @@ export const REQUESTED_BACKUPS_SCHEMA = `
 
 /**
  * How many backups of each cell its account has requested, for the quota of kept ones. It is never too low; what retention
- * has removed is known once {@link lower} is told how many versions there are. Approximate after a power loss.
+ * has removed is known once {@link lower} is told how many are left at most. Approximate after a power loss, and after a total
+ * loss: the catalog is not stored for it alone.
  */
 export class RequestedBackups {
   readonly #catalog: Catalog
@@ -52,7 +53,7 @@ export class RequestedBackups {
     this.#catalog.note(() => this.#add.run(cellId, accountId, count, count))
   }
 
-  /** @param versions that the cell has @param at epoch milliseconds */
+  /** @param versions that may be of those @param at epoch milliseconds */
   lower(cellId: string, versions: number, at: number): void {
     this.#catalog.note(() => {
       this.#lower.run(versions, at, cellId)

@@ -184,16 +184,7 @@ export class CommitLog {
       this.#keepFree(file)
     } catch (err) {
       this.#parts.log.warn({ err }, 'a file of the commit log could not be used again')
-      this.#discard(file)
-    }
-  }
-
-  /** Nothing in it is needed: it must not fill the disk. One that can't be removed is for the next start. */
-  #discard(file: LogFile): void {
-    try {
-      file.remove()
-    } catch {
-      file.close()
+      removeIfPossible(file)
     }
   }
 
@@ -221,5 +212,14 @@ export class CommitLog {
       this.#pause = TRY_EVERY
       log.warn({ err }, 'no file for the commit log could be made; each cell is fsynced instead')
     }
+  }
+}
+
+/** No WAL needs it. If it stays for the next start, nothing is wrong. */
+function removeIfPossible(file: LogFile): void {
+  try {
+    file.remove()
+  } catch {
+    // The disk fails.
   }
 }

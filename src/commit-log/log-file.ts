@@ -3,6 +3,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { FILE_MODE, fsyncDirectoryAside, makeDirectory } from '../base/durable-files.ts'
+import { freeBytes } from '../base/free-bytes.ts'
 import { ScratchMemory } from '../base/scratch-memory.ts'
 import { writeAllSync } from '../base/write-all.ts'
 import {
@@ -38,9 +39,14 @@ export class LogFile {
     this.#fd = fd
   }
 
-  /** Makes a file that is ready for batches. If that fails, none is left. */
+  /**
+   * Makes a file that is ready for batches. If that fails, none is left.
+   *
+   * @throws the system's error; `ENOSPC` before a byte is written if the file would take more than half of what the disk has left
+   */
   static async create(file: string, size: number): Promise<LogFile> {
     makeDirectory(path.dirname(file))
+    checkRoom(path.dirname(file), size)
     const fd = fs.openSync(file, 'wx', FILE_MODE)
     const made = new LogFile(file, size, fd)
     try {
@@ -91,7 +97,18 @@ export class LogFile {
   }
 
   remove(): void {
-    fs.rmSync(this.path, { force: true })
-    this.close()
+    try {
+      fs.rmSync(this.path, { force: true })
+    } finally {
+      this.close()
+    }
   }
+}
+
+/** All of a file is written when it is made: the cells would find the disk full meanwhile, and again with each try. */
+function checkRoom(directory: string, bytes: number): void {
+  const free = freeBytes(directory)
+  if (bytes <= free / 2) return
+  const message = `A file of the commit log has ${bytes} bytes, and the disk has ${free}, of which half stays free.`
+  throw Object.assign(new Error(message), { code: 'ENOSPC' })
 }

@@ -47,10 +47,10 @@ export async function branchCell(
       accountId,
       requestId,
       admit: () => storedBytes?.checkRoomForCell(accountId),
-      permit: (bytes) => {
+      permit: (bytes, cellId) => {
         permit?.check()
         moved = Math.max(moved, bytes)
-        arrival?.take(bytes)
+        arrival?.take(cellId, bytes)
       },
       onProgress: ({ bytes }) => {
         moved = Math.max(moved, bytes)

@@ -37,7 +37,7 @@ const createSchema = z.looseObject({ name: name.nullish(), from: sourceField })
 export const createCell = accountActionWith(
   createSchema,
   async (call, sent) => {
-    const { context, request, accountId } = call
+    const { context, request } = call
     const body = withName(sent, request.query)
     const header = request.header(IDEMPOTENCY_HEADER)
     const idempotency =
@@ -53,10 +53,7 @@ export const createCell = accountActionWith(
     const named = { name: body.name ?? undefined, idempotency }
     const { id, replayed } =
       body.from == null ? await createEmpty(call, named) : await branchCell(call, body.from, named)
-    if (!replayed) {
-      context.storedBytes?.created(accountId, id)
-      logCellChange(call, 'a cell is created', id)
-    }
+    if (!replayed) logCellChange(call, 'a cell is created', id)
     if (body.from == null) await context.service.confirmCell(id)
     // A repetition gets the first answer: the cell may have another name by now.
     const record = { ...(store.findCell(id) as CellRecord), name: named.name ?? null }

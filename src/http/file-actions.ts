@@ -83,12 +83,11 @@ export async function importCell(call: Call): Promise<Answer> {
   const arrival = context.storedBytes?.arrival(accountId)
   try {
     const bytesMax = room(call, accountId)
-    const permit = (bytes: number) => {
+    const permit = (bytes: number, cellId: string) => {
       call.permit?.check()
-      arrival?.take(bytes)
+      arrival?.take(cellId, bytes)
     }
     const id = await receive(call, { accountId, name, bytesMax, permit }, charge)
-    context.storedBytes?.created(accountId, id)
     const record = context.store.findCell(id) as CellRecord
     const headers = { Location: `${request.mount}/v1/databases/${id}` }
     return { status: 201, json: JSON.stringify(encodeCell(record)), headers }

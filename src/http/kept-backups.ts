@@ -13,7 +13,7 @@ const CHECKED_CELLS = 4
 export class KeptBackups {
   readonly #max: number
   readonly #requested: RequestedBackups
-  readonly #service: Pick<CellService, 'countBackups'>
+  readonly #service: Pick<CellService, 'countRequestedBackups'>
   readonly #clock: Clock
   /** By cell, while its backups are made or counted. */
   readonly #made = new Map<string, MadeBackups>()
@@ -21,7 +21,7 @@ export class KeptBackups {
   constructor(
     max: number,
     requested: RequestedBackups,
-    service: Pick<CellService, 'countBackups'>,
+    service: Pick<CellService, 'countRequestedBackups'>,
     clock: Clock,
   ) {
     this.#max = max
@@ -45,7 +45,7 @@ export class KeptBackups {
       try {
         return await backup()
       } catch (error) {
-        this.#requested.add(accountId, cellId, -1)
+        this.#takeBack(accountId, cellId)
         throw error
       } finally {
         made.ended++
@@ -53,12 +53,21 @@ export class KeptBackups {
     })
   }
 
+  /** Never throws: what is counted too much on a full disk, the next count finds. */
+  #takeBack(accountId: string, cellId: string): void {
+    try {
+      this.#requested.add(accountId, cellId, -1)
+    } catch {
+      // The backup's own error is the one that counts.
+    }
+  }
+
   async #recount(accountId: string, cellId: string): Promise<void> {
     const others = this.#requested.leastRecentlyChecked(accountId, CHECKED_CELLS)
     for (const each of new Set([cellId, ...others])) {
       await this.#during(each, async (made) => {
         const endedBefore = made.ended
-        const stored = await this.#service.countBackups(each)
+        const stored = await this.#service.countRequestedBackups(each)
         // The listing may lack those that had not ended before it.
         this.#requested.lower(each, stored + made.begun - endedBefore, this.#clock.now())
       })

@@ -59,7 +59,7 @@ export const restore = archiveActionWith(restoreSchema, async (call, body) => {
       },
       checkBuilt(bytes: number) {
         moved = Math.max(moved, bytes)
-        arrival?.take(bytes, context.store.databaseBytes(cellId))
+        arrival?.take(cellId, bytes, context.store.databaseBytes(cellId))
       },
     }
     const onProgress = (event: BackupProgressEvent) => {

@@ -8,16 +8,17 @@ import { StoredBytes } from './stored-bytes.ts'
 /** Above the quota, the share of it that deletions may take while they work. */
 const DELETE_SHARE = 1 / 16
 
-/** The bytes of one import, or of one restore. */
+/** The bytes of one import, of one restore, or of one new cell with the state of another. */
 export interface Arrival {
   /**
-   * Sets how many they are.
+   * Sets how many they are. Once there is a file that has them, it counts in their place.
    *
+   * @param cellId the cell that is to have them
    * @param replaced bytes of the cell that they replace; what is not larger is never refused
    * @throws `quota_exceeded`
    */
-  take(bytes: number, replaced?: number): void
-  /** There is a cell that has them, or there is none. */
+  take(cellId: string, bytes: number, replaced?: number): void
+  /** There is a cell that has them, or there will be none. */
   release(): void
 }
 
@@ -28,12 +29,16 @@ export class StoredBytesQuota {
   readonly #stored: StoredBytes
   /** Bytes of databases that are not cells yet, and by which they exceed the cells that they replace, by account. */
   readonly #arriving = new Map<string, number>()
+  /** What ends the count of these bytes, by the cell that is to have them. */
+  readonly #arrivals = new Map<string, () => void>()
 
   /** @param defaultMax of accounts without a quota of their own; undefined: those have no bound */
   constructor(defaultMax: number | undefined, store: CellDirectory) {
     this.#defaultMax = defaultMax
     this.#store = store
     this.#stored = new StoredBytes(store)
+    // After it is measured.
+    store.filesReplaced.listen((cellId) => this.#arrivals.get(cellId)?.())
   }
 
   /** Before a cell is made. @throws `quota_exceeded` */
@@ -45,31 +50,34 @@ export class StoredBytesQuota {
   /** For one import or restore: its bytes count before a cell has them, so that several at once share what is left. */
   arrival(accountId: string): Arrival {
     let held = 0
+    let cell: string | undefined
     const hold = (bytes: number) => {
       const all = (this.#arriving.get(accountId) ?? 0) + bytes - held
       if (all === 0) this.#arriving.delete(accountId)
       else this.#arriving.set(accountId, all)
       held = bytes
     }
-    const take = (bytes: number, replaced = 0) => {
+    const release = () => {
+      if (cell !== undefined && this.#arrivals.get(cell) === release) this.#arrivals.delete(cell)
+      hold(0)
+    }
+    const take = (cellId: string, bytes: number, replaced = 0) => {
       const max = this.#maxOf(accountId)
       if (max === undefined) return
       const usage = this.#stored.of(accountId) + (this.#arriving.get(accountId) ?? 0) - held - replaced
       const has = `The account stores or imports ${usage} bytes, and this database has ${bytes}`
       if (bytes > replaced && usage + bytes > max) throw quotaExceeded('bytesMax', has, max, usage)
       hold(Math.max(0, bytes - replaced))
+      cell = cellId
+      this.#arrivals.set(cellId, release)
     }
-    return { take, release: () => hold(0) }
+    return { take, release }
   }
 
   /** Bytes that the account may still store; 0 if it has more than its quota, Infinity if it has no bound. */
   roomOf(accountId: string): number {
     const max = this.#maxOf(accountId)
     return max === undefined ? Number.POSITIVE_INFINITY : Math.max(0, max - this.#stored.of(accountId))
-  }
-
-  created(accountId: string, cellId: string): void {
-    if (this.#maxOf(accountId) !== undefined) this.#stored.replaced(accountId, cellId)
   }
 
   /** @returns the service, for requests of accounts */
@@ -81,16 +89,16 @@ export class StoredBytesQuota {
       exportCell: (cellId, options) => service.exportCell(cellId, options),
       importCell: (source, options) => service.importCell(source, options),
       branchCell: (options) => service.branchCell(options),
-      deleteCell: (cellId, options) => this.#replace(cellId, () => service.deleteCell(cellId, options)),
+      deleteCell: (cellId, options) => service.deleteCell(cellId, options),
       confirmCell: (cellId) => service.confirmCell(cellId),
       confirmRecord: (cellId) => service.confirmRecord(cellId),
       backup: (cellId, kind, options) => service.backup(cellId, kind, options),
-      restore: (cellId, options) => this.#replace(cellId, () => service.restore(cellId, options)),
+      restore: (cellId, options) => service.restore(cellId, options),
       planRestore: (cellId, options) => service.planRestore(cellId, options),
       recover: (cellId) => service.recover(cellId),
       verify: (cellId, options) => service.verify(cellId, options),
       listBackups: (cellId, page, signal) => service.listBackups(cellId, page, signal),
-      countBackups: (cellId) => service.countBackups(cellId),
+      countRequestedBackups: (cellId) => service.countRequestedBackups(cellId),
       latestBackup: (cellId, signal) => service.latestBackup(cellId, signal),
     }
   }
@@ -126,16 +134,6 @@ export class StoredBytesQuota {
       throw over >= 0 && isFull ? this.#exceeded(accountId, max, error) : error
     } finally {
       this.#stored.changed(accountId, cellId)
-    }
-  }
-
-  async #replace<T>(cellId: string, run: () => Promise<T>): Promise<T> {
-    const accountId = this.#store.findCell(cellId)?.accountId
-    const isBounded = accountId != null && this.#maxOf(accountId) !== undefined
-    try {
-      return await run()
-    } finally {
-      if (isBounded) this.#stored.replaced(accountId, cellId)
     }
   }
 

@@ -1,5 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { LruCache } from '../base/lru-cache.ts'
+import { isUnreadable } from '../base/unreadable.ts'
 import { isCellError } from '../errors.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 
@@ -21,7 +22,8 @@ interface Usage {
  * How many bytes the database files of an account's cells have: an estimate. The first question about an account has its
  * cells measured in the background, and the answer is too low until that is done. From then on a cell is measured when it
  * has changed, at most once a second, and once more with a question that comes a second later: what changed in between counts
- * although the cell rests. What a cell's log holds counts once it is moved into the file (`checkpointBytes`).
+ * although the cell rests. What a cell's log holds counts once it is moved into the file (`checkpointBytes`). A file that comes,
+ * goes or is replaced is measured at once, whoever has it done. One that cannot be read counts as it last was.
  */
 export class StoredBytes {
   readonly #store: CellDirectory
@@ -29,6 +31,11 @@ export class StoredBytes {
 
   constructor(store: CellDirectory) {
     this.#store = store
+    store.filesReplaced.listen((cellId, accountId) => {
+      // Of other accounts nothing is known: the first question about one has all of its cells measured.
+      const usage = accountId === null ? undefined : this.#accounts.get(accountId)
+      if (usage !== undefined) this.#measure(usage, cellId)
+    })
   }
 
   of(accountId: string): number {
@@ -49,11 +56,6 @@ export class StoredBytes {
     const now = this.#store.clock.monotonic()
     if (known === undefined || now - known.measuredAt >= MEASURE_EVERY_MS) this.#measure(usage, cellId)
     if (!usage.changed.has(cellId)) usage.changed.set(cellId, now)
-  }
-
-  /** The cell was made, restored or deleted. */
-  replaced(accountId: string, cellId: string): void {
-    this.#measure(this.#usageOf(accountId), cellId)
   }
 
   #usageOf(accountId: string): Usage {
@@ -93,10 +95,21 @@ export class StoredBytes {
   }
 
   #measure(usage: Usage, cellId: string): void {
-    const bytes = this.#store.databaseBytes(cellId)
+    const bytes = this.#bytesOf(cellId)
+    if (bytes === undefined) return
     usage.bytes += bytes - (usage.cells.get(cellId)?.bytes ?? 0)
     if (bytes === 0) usage.cells.delete(cellId)
     else usage.cells.set(cellId, { bytes, measuredAt: this.#store.clock.monotonic() })
+  }
+
+  /** @returns undefined if the cell's folder cannot be read */
+  #bytesOf(cellId: string): number | undefined {
+    try {
+      return this.#store.databaseBytes(cellId)
+    } catch (error) {
+      if (isUnreadable(error)) return undefined
+      throw error
+    }
   }
 }
 

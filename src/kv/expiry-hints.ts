@@ -1,3 +1,4 @@
+import { LruCache } from '../base/lru-cache.ts'
 import type { LocalState } from '../catalog/local-state.ts'
 import type { Statement } from '../engine/sqlite.ts'
 
@@ -6,13 +7,16 @@ const SCHEMA = `
   CREATE INDEX IF NOT EXISTS expiry_hints_by_due ON expiry_hints (due);
 `
 
+/** About 1 MB. A row that is not known is read again. */
+const KNOWN_MAX = 10_000
+
 /**
  * When each cell next has something to collect, in epoch milliseconds: never later than its earliest expiry, so that
  * closed cells are found without opening them.
  */
 export class ExpiryHints {
-  /** The rows of the open cells. */
-  readonly #known = new Map<string, number>()
+  /** The rows of the open cells, and of others that were noted lately: a node with workers notes new cells and opens none. */
+  readonly #known = new LruCache<number>(KNOWN_MAX)
   readonly #find: Statement
   readonly #put: Statement
   readonly #putIfAbsent: Statement

@@ -111,8 +111,11 @@ export interface CellService {
    */
   listBackups(cellId: string, page: BackupPageOptions, signal?: AbortSignal): Promise<BackupList>
 
-  /** How many backups of a cell are stored, damaged ones too. Takes a listing, and reads none of them. */
-  countBackups(cellId: string): Promise<number>
+  /**
+   * How many stored backups of a cell its account may have requested, damaged ones too: all but those that this machine knows
+   * to be others'. Takes a listing, and reads none of them.
+   */
+  countRequestedBackups(cellId: string): Promise<number>
 
   /** The newest backup of a cell that can be restored, as `store.backups.latest()`; undefined if there is none. */
   latestBackup(cellId: string, signal?: AbortSignal): Promise<BackupInfo | undefined>

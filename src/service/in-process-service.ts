@@ -178,8 +178,8 @@ export class InProcessService implements CellService {
     return await this.#store.backups.list(cellId, { ...page, signal })
   }
 
-  async countBackups(cellId: string): Promise<number> {
-    return await this.#store.backups.count(cellId)
+  async countRequestedBackups(cellId: string): Promise<number> {
+    return await this.#store.backups.countRequested(cellId)
   }
 
   async latestBackup(cellId: string, signal?: AbortSignal): Promise<BackupInfo | undefined> {

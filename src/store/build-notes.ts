@@ -4,14 +4,14 @@ import { DIRECTORY_MODE, FILE_MODE } from '../base/durable-files.ts'
 import { isCellId } from '../base/store-paths.ts'
 
 /**
- * Notes in the spool of the cells whose files are being built, each an empty file. A start after a crash finds what is left of
- * the builds by them, without a look at all cells.
+ * Notes in the spool of the cells whose files are being built or removed, each an empty file. A start after a crash finds what is
+ * left by them, without a look at all cells.
  */
 export class BuildNotes {
   readonly #spool: string
   readonly #prefix: string
 
-  constructor(spool: string, kind: 'new-cell' | 'restore') {
+  constructor(spool: string, kind: 'new-cell' | 'restore' | 'deletion') {
     this.#spool = spool
     this.#prefix = `${kind}-`
   }
@@ -30,7 +30,7 @@ export class BuildNotes {
     }
   }
 
-  /** The cells whose build was interrupted by the end of an earlier process. Call it before the spool is emptied. */
+  /** The cells whose build or removal was interrupted by the end of an earlier process. Call it before the spool is emptied. */
   left(): string[] {
     const names = fs.existsSync(this.#spool) ? fs.readdirSync(this.#spool) : []
     return names

@@ -13,7 +13,7 @@ export interface BranchCellOptions extends CreateCellOptions, Omit<BackupOptions
   /** Of the same account. Without `accountId`, the new cell belongs to this cell's account. */
   from: CellSource
   /** Called with 0 when its turn has come, and with the cell's bytes once it is built, before there is a cell; may throw. @internal */
-  permit?: ((bytes: number) => void) | undefined
+  permit?: ((bytes: number, cellId: string) => void) | undefined
 }
 
 const BRANCH_NAMES: Known<BranchCellOptions> = {
@@ -91,11 +91,11 @@ export class CellBranches {
   ): Promise<RestoreResult> {
     const { files, built } = this.#parts
     try {
-      const turn = { check: () => permit?.(0) }
+      const turn = { check: () => permit?.(0, id) }
       const restored = await files.adopt(id, () =>
         branches.build(id, from, facts, { askedBy: accountId, signal, onProgress, permit: turn }),
       )
-      permit?.(files.sizeBytes(id))
+      permit?.(files.sizeBytes(id), id)
       built(id)
       return restored
     } catch (error) {

@@ -10,12 +10,13 @@ import type { AccountQuotas } from '../catalog/account-quotas.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { type CellRegistry, cellNotFound, type NewCellRecord } from '../catalog/cell-registry.ts'
 import { DURABILITIES, type Durability } from '../engine/cell-settings.ts'
-import { isClosedConnection, isSqliteError } from '../engine/sqlite-errors.ts'
+import { isClosedConnection } from '../engine/sqlite-errors.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { checkCreateOptions } from './call-options.ts'
 import type { CreateCellOptions } from './cell-directory.ts'
 import type { CellFiles } from './cell-files.ts'
 import type { CellsFolder } from './cells-folder.ts'
+import { orNoRoom } from './no-room.ts'
 import { ReturningCells } from './returning-cells.ts'
 import type { UnfinishedCells } from './unfinished-cells.ts'
 
@@ -32,6 +33,8 @@ export interface CellCreationsParts {
   /** Cells that no backup has. */
   unstored: UnstoredCells
   clock: Clock
+  /** Called once the catalog has a cell, whose file is there. */
+  made(id: string, accountId: string | null): void
   /** @throws `invalid_request` if no cell can have this durability here */
   checkDurability(durability: Durability): void
 }
@@ -87,7 +90,7 @@ export class CellCreations {
       return await this.#parts.unfinished.during(creation.id, () => this.#finish(creation, options, build))
     } catch (error) {
       // The store was closed during the build.
-      throw isClosedConnection(error) ? toBackupError(error) : error
+      throw isClosedConnection(error) ? toBackupError(error) : orNoRoom(error)
     }
   }
 
@@ -187,12 +190,13 @@ export class CellCreations {
           committed = this.#parts.idempotency.insert(accountId, idempotency, record.id)
       })
       committed()
-      return { id: record.id }
     } catch (error) {
       // If the disk failed, the next start may still find the commit in the catalog's WAL, and then needs the file.
       if (!isCellError(error, 'cell_quarantined')) this.#undo(record.id)
       throw error
     }
+    this.#parts.made(record.id, record.accountId)
+    return { id: record.id }
   }
 
   /** @throws `disk_full` */
@@ -200,8 +204,7 @@ export class CellCreations {
     try {
       this.#parts.unstored.add(id)
     } catch (error) {
-      if (!isSqliteError(error) || error.code !== 'SQLITE_FULL') throw error
-      throw new CellError('disk_full', 'The disk is full. The cell was not created.', { cause: error })
+      throw orNoRoom(error)
     }
   }
 

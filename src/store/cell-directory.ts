@@ -5,6 +5,7 @@ import type { CallOptions } from '../backup/object-store/object-store.ts'
 import type { VerificationTable } from '../backup/verify/verification-table.ts'
 import type { Retention } from '../backup/versions/retention.ts'
 import type { Clock } from '../base/clock.ts'
+import type { Emitter } from '../base/emitter.ts'
 import type { Paged } from '../base/paging.ts'
 import type { Turns } from '../base/turns.ts'
 import type { Catalog } from '../catalog/catalog.ts'
@@ -85,6 +86,8 @@ export interface CellDirectory {
   checkRoomForCell(accountId: string): void
   /** Counts a cell that a restore brings back until it is called. @throws as {@link checkRoomForCell} @internal */
   holdRoomForCell(accountId: string, cellId: string): () => void
+  /** Emitted when a cell's file has come, has gone or is another one, with the account that has the cell. @internal */
+  readonly filesReplaced: Emitter<[cellId: string, accountId: string | null]>
   /** Size of a cell's database file; 0 if there is none. @internal */
   databaseBytes(id: string): number
   /** A cell's record in the catalog, also of a deleted cell. */

@@ -11,9 +11,9 @@ import {
 } from '../base/durable-files.ts'
 import type { StorePaths } from '../base/store-paths.ts'
 import { ReservedSchema } from '../engine/reserved-schema.ts'
-import { CellError } from '../errors.ts'
 import { addVersions, KV_SCHEMA } from '../kv/queries.ts'
 import { randomStart } from '../kv/versions.ts'
+import { orNoRoom } from './no-room.ts'
 
 /** The schema of a cell. */
 export const CELL_SCHEMA = new ReservedSchema(KV_SCHEMA, [() => addVersions(randomStart())])
@@ -75,8 +75,7 @@ export class CellFiles {
 
   #notCreated(id: string, error: unknown): unknown {
     this.remove(id)
-    if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') return error
-    return new CellError('disk_full', 'The disk is full. The cell was not created.', { cause: error })
+    return orNoRoom(error)
   }
 
   /** Removes a cell's local files. The cell is closed, or was never opened. */

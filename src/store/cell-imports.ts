@@ -31,7 +31,7 @@ export interface ImportCellOptions extends Pick<CreateCellOptions, 'name' | 'acc
   /** Called before anything is read; may throw. @internal */
   admit?: (() => void) | undefined
   /** Called with its bytes once all is read, and with the cell's once that is built, before there is a cell; may throw. @internal */
-  permit?: ((bytes: number) => void) | undefined
+  permit?: ((bytes: number, cellId: string) => void) | undefined
 }
 
 const IMPORT_NAMES: Known<ImportCellOptions> = {
@@ -141,13 +141,13 @@ export class CellImports {
         signal,
         onBytes,
       })
-      permit?.(bytes)
+      permit?.(bytes, id)
       // The cell's file is about as large.
       cellRoom = spool.take(bytes)
       const rules = importRules(settings, sqlPolicy ?? settings.sqlPolicy)
       await files.adopt(id, (target) => build({ source: received, target, bytes, rules, accountId, signal }))
       // The build may have waited for its turn, and made more of few bytes.
-      permit?.(files.sizeBytes(id))
+      permit?.(files.sizeBytes(id), id)
       built(id)
     } catch (error) {
       files.remove(id)

@@ -5,8 +5,10 @@ import type { VerificationTable } from '../backup/verify/verification-table.ts'
 import type { Clock } from '../base/clock.ts'
 import { Emitter } from '../base/emitter.ts'
 import type { Log } from '../base/log.ts'
-import { type CellRegistry, cellNotFound } from '../catalog/cell-registry.ts'
+import { type CellRecord, type CellRegistry, cellNotFound } from '../catalog/cell-registry.ts'
+import { isCellError } from '../errors.ts'
 import type { ExpiryHints } from '../kv/expiry-hints.ts'
+import type { BuildNotes } from './build-notes.ts'
 import type { CellFiles } from './cell-files.ts'
 import type { CellNames } from './cell-names.ts'
 import type { CellsFolder } from './cells-folder.ts'
@@ -22,6 +24,8 @@ export interface CellLifecycleParts {
   changes: ChangeHub
   clock: Clock
   log: Log
+  /** Of cells whose files a deletion is about to remove. */
+  deletionNotes: BuildNotes
   destination: BackupDestination | undefined
   verifications: VerificationTable | undefined
   recovery: BackgroundRecovery | undefined
@@ -31,6 +35,8 @@ export interface CellLifecycleParts {
 export class CellLifecycle {
   /** Emitted with the id of each cell that is restored. */
   readonly restores = new Emitter<[string]>()
+  /** Emitted when a cell's file has come, has gone or is another one, with the account that has the cell. */
+  readonly filesReplaced = new Emitter<[cellId: string, accountId: string | null]>()
   readonly #parts: CellLifecycleParts
 
   constructor(parts: CellLifecycleParts) {
@@ -51,10 +57,17 @@ export class CellLifecycle {
     this.#parts.destination?.progress.markUnstored(id, now)
   }
 
+  /** The catalog has a new cell, whose file is there. */
+  made(id: string, accountId: string | null): void {
+    this.filesReplaced.emit(id, accountId)
+  }
+
   /** Deletes the cell in the catalog; its files stay. @returns epoch milliseconds @throws `cell_not_found` */
   markDeleted(id: string, requestId?: string): number {
     const { clock, registry, log, recovery, changes } = this.#parts
     const deletedAt = clock.now()
+    registry.require(id)
+    this.#noteDeletion(id)
     registry.delete(id, deletedAt)
     log.info({ cellId: id, requestId }, 'a cell is deleted; its backups stay')
     recovery?.deleted(id)
@@ -62,9 +75,13 @@ export class CellLifecycle {
     return deletedAt
   }
 
-  /** Removes a deleted cell's files and local state. No process has the cell open. */
-  removeLocal(id: string): void {
-    const { destination, verifications, hints, files, log } = this.#parts
+  /**
+   * Removes a deleted cell's files and local state. No process has the cell open.
+   *
+   * @param accountId who had it: the catalog may have forgotten the cell
+   */
+  removeLocal(id: string, accountId: string | null): void {
+    const { destination, verifications, hints, files, log, deletionNotes } = this.#parts
     try {
       destination?.forget(id)
       verifications?.remove(id)
@@ -73,13 +90,50 @@ export class CellLifecycle {
       log.warn({ cellId: id, err }, 'could not remove the local state of a deleted cell')
     }
     files.remove(id)
+    deletionNotes.remove(id)
+    this.filesReplaced.emit(id, accountId)
   }
 
-  /** Records a restored cell: if the catalog lacks it, or has it as deleted, the cell exists again. */
+  /** Never throws: a deletion is possible on a full disk, too. Without the note, a crash right after it leaves files. */
+  #noteDeletion(id: string): void {
+    try {
+      this.#parts.deletionNotes.add(id)
+    } catch (err) {
+      this.#parts.log.warn(
+        { cellId: id, err },
+        'could not note that the files of a deleted cell are being removed',
+      )
+    }
+  }
+
+  /**
+   * Records a restored cell: if the catalog lacks it, or has it as deleted, the cell exists again.
+   *
+   * @throws `disk_full`, what the catalog throws; then it does not, and its files are gone
+   */
   restored(id: string, manifest: ManifestHead): void {
-    const { cellsFolder, registry, names, destination, changes, recovery } = this.#parts
+    const { cellsFolder, registry, destination, changes, recovery } = this.#parts
     cellsFolder.noteCell()
     const record = registry.find(id)
+    const accountId = record === undefined ? manifest.account_id : record.accountId
+    if (record?.deletedAt !== null) {
+      try {
+        this.#bringBack(id, record, manifest)
+      } catch (error) {
+        // If the catalog's disk failed, the next start may still find the commit, and then needs the files.
+        if (!isCellError(error, 'cell_quarantined')) this.removeLocal(id, accountId)
+        throw error
+      }
+    }
+    destination?.retention.restored(id, Date.parse(manifest.created_at))
+    changes.reset(id, 'restored')
+    recovery?.returned(id)
+    this.restores.emit(id)
+    this.filesReplaced.emit(id, accountId)
+  }
+
+  #bringBack(id: string, record: CellRecord | undefined, manifest: ManifestHead): void {
+    const { registry, names } = this.#parts
     if (record === undefined) {
       const accountId = manifest.account_id
       registry.insert({
@@ -89,12 +143,8 @@ export class CellLifecycle {
         createdAt: Date.parse(manifest.cell_created_at),
         durability: manifest.durability,
       })
-    } else if (record.deletedAt !== null) {
-      registry.undelete(record, names.forReturning(record))
+      return
     }
-    destination?.retention.restored(id, Date.parse(manifest.created_at))
-    changes.reset(id, 'restored')
-    recovery?.returned(id)
-    this.restores.emit(id)
+    registry.undelete(record, names.forReturning(record))
   }
 }

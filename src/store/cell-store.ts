@@ -158,6 +158,11 @@ export class CellStore implements CellDirectory {
   }
 
   /** @internal */
+  get filesReplaced(): CellDirectory['filesReplaced'] {
+    return this.core.filesReplaced
+  }
+
+  /** @internal */
   databaseBytes(id: string): number {
     return this.core.databaseBytes(id)
   }
@@ -313,7 +318,7 @@ export class CellStore implements CellDirectory {
    */
   deleteCell(id: string, options: DeleteCellOptions = {}): void {
     checkNames(options, DELETE_NAMES)
-    this.#cells.record(id)
+    const { accountId } = this.#cells.record(id)
     if (this.#cells.pool.peek(id)?.inTransaction) {
       throw new CellError(
         'invalid_request',
@@ -322,7 +327,7 @@ export class CellStore implements CellDirectory {
     }
     this.core.lifecycle.markDeleted(id, options.requestId)
     this.#cells.release(id)
-    this.core.lifecycle.removeLocal(id)
+    this.core.lifecycle.removeLocal(id, accountId)
   }
 
   /**

@@ -301,7 +301,7 @@ export class Cell {
    * `lastEventId` is older.
    *
    * @returns ends with `break`; throws the signal's reason once it is aborted
-   * @throws `invalid_request`, `invalid_key`; while it is read, `cell_not_found` once the cell is deleted, and `store_closed`
+   * @throws `invalid_request`, `invalid_key`; while it is read, `cell_not_found` once the cell is deleted, `store_closed`, `taken_over`
    */
   watch(options: WatchOptions = {}): ChangeStream {
     return this.#provider.watch(this.id, options)

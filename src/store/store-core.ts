@@ -55,6 +55,12 @@ import { UnfinishedCells } from './unfinished-cells.ts'
 import { UnreadableCells } from './unreadable-cells.ts'
 import { ChangeHub } from './watch/change-hub.ts'
 
+interface NotesOfCells {
+  newCells: BuildNotes
+  deletionNotes: BuildNotes
+  isOldCatalog: boolean
+}
+
 /**
  * The parts of the process that owns a store's directory: the directory's lock, the catalog with accounts and keys, the
  * local state, the object store, and the catalog's backup. It opens no cell: this process or its workers do.
@@ -141,7 +147,8 @@ export class StoreCore implements CellDirectory {
       this.spool = new Spool(paths.spool)
       const newCells = new BuildNotes(paths.spool, 'new-cell')
       this.restoreNotes = new BuildNotes(paths.spool, 'restore')
-      this.#emptySpool(newCells)
+      const deletionNotes = new BuildNotes(paths.spool, 'deletion')
+      this.#emptySpool({ newCells, deletionNotes, isOldCatalog: recoveredCatalog !== undefined })
       const unfinished = new UnfinishedCells(newCells)
       const { registry, files, unreadable } = this
       this.census = new CellCensus({ registry, files, unreadable, paths, clock })
@@ -151,7 +158,14 @@ export class StoreCore implements CellDirectory {
       const unstored = this.#unstoredCells()
       const parts = { accounts, registry, idempotency, quotas, turns, files, cellsFolder, unfinished, clock }
       const checkDurability = (durability: Durability) => this.#checkDurability(durability)
-      const creations = new CellCreations({ catalog: this.#catalog, checkDurability, unstored, ...parts })
+      const made = (id: string, accountId: string | null) => this.lifecycle.made(id, accountId)
+      const creations = new CellCreations({
+        catalog: this.#catalog,
+        checkDurability,
+        unstored,
+        made,
+        ...parts,
+      })
       this.#creations = creations
       const start = { entry, recoveredCatalog, catalog: this.#catalog, state, paths, settings }
       const cells = { registry, files, cellsFolder, unreadable }
@@ -162,7 +176,7 @@ export class StoreCore implements CellDirectory {
       this.recovery = stored?.recovery
       const { names, hints, changes, destination, verifications, recovery } = this
       const ofCells = { registry, names, files, cellsFolder, hints, changes, verifications, recovery }
-      const lifecycle = new CellLifecycle({ ...ofCells, destination, clock, log })
+      const lifecycle = new CellLifecycle({ ...ofCells, destination, deletionNotes, clock, log })
       this.lifecycle = lifecycle
       const imported = (id: string) => lifecycle.imported(id)
       const { spool } = this
@@ -222,6 +236,10 @@ export class StoreCore implements CellDirectory {
 
   durably<T>(change: () => T): Promise<T> {
     return this.#catalog.durably(change)
+  }
+
+  get filesReplaced(): CellLifecycle['filesReplaced'] {
+    return this.lifecycle.filesReplaced
   }
 
   databaseBytes(id: string): number {
@@ -300,11 +318,16 @@ export class StoreCore implements CellDirectory {
     log.warn({ from: movedFrom }, 'the object store has changed: all backups start from the beginning there')
   }
 
-  /** Removes what an earlier process left unfinished. */
-  #emptySpool(newCells: BuildNotes): void {
+  /** Removes what an earlier process left unfinished. A catalog that came back from a backup may not know what became of a cell. */
+  #emptySpool({ newCells, deletionNotes, isOldCatalog }: NotesOfCells): void {
     for (const id of newCells.left()) if (this.registry.find(id) === undefined) this.files.remove(id)
-    for (const id of this.restoreNotes.left())
-      this.unreadable.look(id, () => discardRestored(this.paths.cell(id)))
+    const restored = this.restoreNotes.left()
+    for (const id of restored) this.unreadable.look(id, () => discardRestored(this.paths.cell(id)))
+    const isDeleted = (id: string) => (this.registry.find(id)?.deletedAt ?? null) !== null
+    // A deleted cell can be forgotten. What else the catalog does not know is for a person to look at.
+    const isGone = (id: string) => isDeleted(id) || this.registry.find(id) === undefined
+    const left = [...restored.filter(isDeleted), ...deletionNotes.left().filter(isGone)]
+    for (const id of isOldCatalog ? [] : left) this.unreadable.look(id, () => this.files.remove(id))
     fs.rmSync(this.paths.spool, { recursive: true, force: true })
   }
 
@@ -356,6 +379,8 @@ export class StoreCore implements CellDirectory {
 
   #takenOver(err: CellError): void {
     this.#catalog.refuseChanges(err)
+    // What follows is committed elsewhere.
+    this.changes.close(err)
     this.settings.log.error({ err }, 'this node was taken over: it changes nothing more')
   }
 

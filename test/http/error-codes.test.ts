@@ -187,7 +187,7 @@ function failing(error: unknown): CellService {
     recover: fail,
     verify: fail,
     listBackups: fail,
-    countBackups: fail,
+    countRequestedBackups: fail,
     latestBackup: fail,
     confirmCell: fail,
     confirmRecord: fail,

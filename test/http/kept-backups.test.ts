@@ -1,4 +1,6 @@
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
+import type { BackupDestination } from '../../src/backup/archiver/backup-destination.ts'
+import { CellError } from '../../src/errors.ts'
 import { Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
 
@@ -42,6 +44,38 @@ test('What was removed makes room, of whatever cell it was', async () => {
   bench.newCell()
   expect((await bench.send(backUp)).status).toBe(403)
   bench.cell = first
+  expect((await bench.send(backUp)).status).toBe(403)
+  await bench.close()
+})
+
+test('What was removed makes room although the cell has as many backups that others have made', async () => {
+  const bench = await Bench.open(viaFetch, { store: { quotas: { backupsMax: 2 } } })
+  const { objectStore } = bench.store.core.destination as BackupDestination
+  for (let i = 0; i < 2; i++) {
+    expect((await bench.send({ ...put, body: { value: `${i}` } })).status).toBe(200)
+    const { json } = await bench.send(backUp)
+    await bench.store.backups.snapshot(bench.cell)
+    await bench.store.backups.backup(bench.cell, 'snapshot', { origin: 'schedule' })
+    await objectStore.delete((json as { version: string }).version)
+  }
+  expect((await bench.send(backUp)).status).toBe(200)
+  expect((await bench.send(backUp)).status).toBe(200)
+  expect((await bench.send(backUp)).status).toBe(403)
+  await bench.close()
+})
+
+test('A backup that fails says why, also if the disk is too full to note that it does not count; it makes room later', async () => {
+  const bench = await Bench.open(viaFetch, { store: { quotas: { backupsMax: 1 } } })
+  const requested = bench.store.requestedBackups
+  const add = requested.add.bind(requested)
+  requested.add = (account, cell, count) => {
+    if (count < 0) throw new CellError('disk_full', 'The disk is full; nothing of the change was kept.')
+    add(account, cell, count)
+  }
+  const backup = vi.spyOn(bench.store.backups, 'backup')
+  backup.mockRejectedValueOnce(new CellError('object_store_unavailable', 'Down (injected).'))
+  expect((await bench.send(backUp)).json).toMatchObject({ code: 'object_store_unavailable' })
+  expect((await bench.send(backUp)).status).toBe(200)
   expect((await bench.send(backUp)).status).toBe(403)
   await bench.close()
 })

@@ -1,3 +1,4 @@
+import fs from 'node:fs'
 import { expect, test } from 'vitest'
 import { Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
@@ -25,6 +26,7 @@ const sql = (text: string) => ({ method: 'POST', path: '/v1/databases/{cell}/sql
 /** Puts entries until one is refused. @returns how many there are */
 async function fill(bench: Bench): Promise<number> {
   for (let i = 0; i < 100; i++) {
+    bench.clock.pass(1_000)
     const { status, json } = await bench.send(put(`k${i}`))
     if (status === 200) continue
     expect({ status, json }).toMatchObject({
@@ -164,5 +166,61 @@ test('Deleted cells that come back at once have together no more than the quota'
   expect(replies.map(({ status }) => status).sort()).toEqual([200, 403, 403])
   const ended = backups.filter(({ cell }) => bench.store.findCell(cell)?.deletedAt !== null)
   expect(ended.map(({ cell }) => bench.store.databaseBytes(cell))).toEqual([0, 0])
+  await bench.close()
+})
+
+/** Puts entries into the new cell until one is refused. @returns their bytes */
+async function roomLeft(bench: Bench): Promise<number> {
+  bench.newCell()
+  return (await fill(bench)) * VALUE.length
+}
+
+test('What others than the account do to its cells counts as what it does itself', async () => {
+  const bench = await openBench()
+  const [first, second] = (await largeBackups(bench, 2)) as [Backup, Backup]
+  const restored = await bench.store.backups.restore(first.cell, { version: first.version })
+  expect(restored.sizeBytes).toBeGreaterThan(300_000)
+  expect(await roomLeft(bench)).toBeLessThan(MAX - 300_000)
+  bench.store.deleteCell(first.cell)
+  bench.store.deleteCell(bench.cell)
+  expect(await roomLeft(bench)).toBeGreaterThan(MAX - 100_000)
+  bench.store.deleteCell(bench.cell)
+  await bench.store.createCell({ from: { cellId: second.cell, version: second.version } })
+  expect(await roomLeft(bench)).toBeLessThan(MAX - 300_000)
+  await bench.close()
+})
+
+test('A deleted cell that is forgotten counts once it is back', async () => {
+  const bench = await Bench.open(viaFetch, {
+    store: { quotas: { bytesMax: MAX, cellsMax: 4 }, checkpointBytes: 65_536 },
+  })
+  const [backup] = (await largeBackups(bench, 1)) as [Backup]
+  for (let i = 0; i < 5; i++) {
+    const id = i === 0 ? backup.cell : bench.newCell()
+    expect((await bench.send({ method: 'DELETE', path: `/v1/databases/${id}` })).status).toBe(200)
+  }
+  expect(bench.store.findCell(backup.cell)).toBeUndefined()
+  // What it was is measured a last time with the next request.
+  bench.clock.pass(1_000)
+  bench.newCell()
+  expect((await bench.send(put('k'))).status).toBe(200)
+  expect((await bench.send(restoreOf(backup))).status).toBe(200)
+  expect(await roomLeft(bench)).toBeLessThan(MAX - 300_000)
+  await bench.close()
+})
+
+test('After a total loss, cells that come back count although nobody has changed them since', async () => {
+  const options = { quotas: { bytesMax: MAX }, checkpointBytes: 65_536 }
+  const bench = await Bench.open(viaFetch, { store: options })
+  const [backup] = (await largeBackups(bench, 1)) as [Backup]
+  expect((await bench.send(restoreOf(backup))).status).toBe(200)
+  await bench.store.close()
+  fs.rmSync(bench.data.path, { recursive: true })
+  const backups = { recoverInBackground: false }
+  await bench.serve(await bench.reopen({ ...options, backups }), viaFetch)
+  bench.newCell()
+  expect((await bench.send(put('k'))).status).toBe(200)
+  await bench.store.backups.ensureLocal(backup.cell)
+  expect(await roomLeft(bench)).toBeLessThan(MAX - 300_000)
   await bench.close()
 })

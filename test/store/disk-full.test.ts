@@ -24,9 +24,9 @@ const canMount = (() => {
   }
 })()
 
-function smallDisk(): string {
+function smallDisk(options = `size=${DISK_BYTES}`): string {
   const directory = tempDirectory('cellstore-disk')
-  execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${DISK_BYTES}`, 'tmpfs', directory])
+  execFileSync('mount', ['-t', 'tmpfs', '-o', options, 'tmpfs', directory])
   onTestFinished(() => {
     execFileSync('umount', ['-l', directory])
   })
@@ -176,6 +176,72 @@ describe.skipIf(!canMount)('a disk without room (needs root, to mount a small on
     fs.rmSync(ballast)
     await restore()
     expect(cell.kv.get('k')).toBe('restored')
+    await store.close()
+  })
+
+  test('refuses an import and a new cell from a backup as disk_full, wherever the room ends, and leaves nothing of them', async () => {
+    const disk = smallDisk()
+    const directory = path.join(disk, 'data')
+    const objectStore = `file://${tempDirectory('cellstore-objects')}`
+    const store = await CellStore.create(directory, { objectStore })
+    const cell = store.createCell()
+    cell.kv.put('k', 'x'.repeat(20_000))
+    await store.backups.snapshot(cell.id)
+    const file = path.join(tempDirectory(), 'exported.db')
+    fs.writeFileSync(file, fs.readFileSync(store.core.paths.cell(cell.id).database))
+    await store.core.catalogStored()
+    const ballast = fillUp(disk)
+    const full = fs.statSync(ballast).size
+    const before = filesBelow(path.join(directory, 'cells'))
+    const work = [
+      () => store.importCell(file),
+      () => store.createCell({ from: { cellId: cell.id } }),
+      () => store.createCell({ from: { cellId: cell.id, timestamp: Date.now() - 1 } }),
+    ]
+    const codes = new Set<string>()
+    for (let room = 0; room < 65_536; room += 4_096) {
+      fs.truncateSync(ballast, full - room)
+      for (const each of work) {
+        const made = await each().catch((error) => void codes.add(error.code))
+        if (made !== undefined) store.deleteCell(made.id)
+      }
+    }
+    expect([...codes]).toEqual(['disk_full'])
+    expect(filesBelow(path.join(directory, 'cells')).filter((each) => !before.includes(each))).toEqual([])
+    expect(fs.readdirSync(path.join(directory, 'spool'))).toEqual([])
+    fs.rmSync(ballast)
+    await store.close()
+  })
+
+  test('has bytes, and no room for another file: nothing is made, and all that is refused is disk_full', async () => {
+    const disk = smallDisk('size=200m,nr_inodes=50')
+    const directory = path.join(disk, 'data')
+    const objectStore = `file://${tempDirectory('cellstore-objects')}`
+    const store = await CellStore.create(directory, { objectStore })
+    const cell = store.createCell()
+    cell.kv.put('k', 'v')
+    const { version } = await store.backups.snapshot(cell.id)
+    await store.core.catalogStored()
+    const file = path.join(tempDirectory(), 'exported.db')
+    await cell.export(file)
+    const ballast = path.join(disk, 'ballast')
+    fs.mkdirSync(ballast)
+    const fill = () => {
+      for (let i = 0; ; i++) fs.writeFileSync(path.join(ballast, `${i}`), '')
+    }
+    expect(fill).toThrow('ENOSPC')
+    const before = filesBelow(directory)
+    const work = [
+      async () => store.createCell(),
+      () => store.importCell(file),
+      () => store.createCell({ from: { cellId: cell.id, version } }),
+      () => store.backups.restore(cell.id, { version }),
+    ]
+    for (const each of work) expect(await rejectedBy(each())).toMatchObject({ code: 'disk_full' })
+    expect(filesBelow(directory)).toEqual(before)
+    expect(cell.kv.get('k')).toBe('v')
+    fs.rmSync(ballast, { recursive: true })
+    await store.importCell(file)
     await store.close()
   })
 

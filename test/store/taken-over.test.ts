@@ -58,6 +58,20 @@ describe('A store whose object store another one has taken over', () => {
     await second.close()
   })
 
+  test('ends every watch, also one that begins after that: what follows is committed elsewhere', async () => {
+    const store = await place.create()
+    const cell = createLedger(store)
+    await store.backups.snapshot(cell.id)
+    const watch = cell.watch()
+    expect(await watch.next()).toMatchObject({ value: { type: 'reset', reason: 'start' } })
+    const next = rejectedBy(watch.next())
+    const second = await other.open({ objectStore: place.folder(), takeOver: true })
+    expect((await rejectedBy(store.backups.snapshot(cell.id))).code).toBe('taken_over')
+    expect((await next).code).toBe('taken_over')
+    expect((await rejectedBy(cell.watch().next())).code).toBe('taken_over')
+    await second.close()
+  })
+
   test('learns it with its next record, although nothing changes', async () => {
     const store = await place.create()
     const cell = createLedger(store)

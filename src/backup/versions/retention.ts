@@ -17,6 +17,7 @@ import type { Removing } from './removals.ts'
 import { type Proof, pinOf, RetentionNotes } from './retention-notes.ts'
 import { PLAN_DEFAULT, parsePlan, TENANT_PLAN_DEFAULT } from './retention-plan.ts'
 import type { RetentionTable } from './retention-table.ts'
+import type { StoredVersion } from './stored-manifest.ts'
 import type { VersionFindings } from './version-findings.ts'
 import type { VersionIndex } from './version-index.ts'
 
@@ -155,6 +156,15 @@ export class Retention {
   /** When a backup of the cell was last stored, as far as this machine knows, in epoch milliseconds; asks nobody. */
   lastStoredAt(cellId: string): number | undefined {
     return this.#parts.table.storedAt(cellId)
+  }
+
+  /** Of stored versions of a cell, those that its account may have requested: all but those that this machine knows to be others'. */
+  maybeRequested(cellId: string, versions: readonly StoredVersion[]): StoredVersion[] {
+    const known = new Map(this.#parts.table.facts(cellId).map((facts) => [facts.version, facts]))
+    return versions.filter(({ version, sizeBytes }) => {
+      const facts = known.get(version)
+      return facts?.sizeBytes !== sizeBytes || facts.origin === 'tenant'
+    })
   }
 
   /** How the backups of all cells stand, as far as this machine knows. Asks nobody. */

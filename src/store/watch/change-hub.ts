@@ -88,8 +88,9 @@ export class ChangeHub {
     this.#wakeups.wake(window.waiting)
   }
 
-  close(): void {
-    this.#closed = new CellError('store_closed', 'The store was closed.')
+  /** Ends every watch, and those that begin later. @param reason what readers are told; that of the first call counts */
+  close(reason = new CellError('store_closed', 'The store was closed.')): void {
+    this.#closed ??= reason
     for (const cellId of [...this.#windows.keys()]) this.end(cellId, this.#closed)
   }
 

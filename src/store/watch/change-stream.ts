@@ -46,7 +46,7 @@ export class ChangeStream implements AsyncIterableIterator<CellChange, undefined
     return this.#position && idOf(this.#position)
   }
 
-  /** @throws the signal's reason; `cell_not_found` if the cell is deleted, `store_closed` */
+  /** @throws the signal's reason; `cell_not_found` if the cell is deleted, `store_closed`, `taken_over` */
   async next(): Promise<IteratorResult<CellChange, undefined>> {
     try {
       for (;;) {

@@ -65,6 +65,9 @@ const USED_CELLS_MAX = 100_000
 /** A worker keeps the records of this many cells. */
 const SENT_RECORDS_MAX = 10_000
 
+/** Of so many cells that it watches, those whose watches are over are looked for. */
+const WATCHED_CELLS_MAX = 1_000
+
 /** A worker as other parts use it; tests replace it. */
 export type WorkerHandle = Pick<WorkerProcess, keyof WorkerProcess>
 
@@ -83,6 +86,7 @@ export class WorkerProcess {
   readonly #usedCells = new Set<string>()
   /** Cells of whose commits the worker tells. */
   readonly #watchedCells = new Set<string>()
+  #watchedMax = WATCHED_CELLS_MAX
   readonly #watches: Watches
   #cellsClosed = 0
   readonly #unmarked: CellsMark[] = []
@@ -191,11 +195,24 @@ export class WorkerProcess {
   #use(cellId: string): void {
     const isWatched = this.#watches.isWatched(cellId)
     if (isWatched !== this.#watchedCells.has(cellId)) {
-      if (isWatched) this.#watchedCells.add(cellId)
-      else this.#watchedCells.delete(cellId)
-      this.#send({ type: 'watch', cellId, isWatched })
+      if (isWatched && this.#watchedCells.size >= this.#watchedMax) this.#endOldWatches()
+      this.#setWatched(cellId, isWatched)
     }
     if (this.#usedCells.size < USED_CELLS_MAX) this.#usedCells.add(cellId)
+  }
+
+  /** The end of a watch is told of with the next message about its cell, and there may never be one. */
+  #endOldWatches(): void {
+    for (const cellId of this.#watchedCells)
+      if (!this.#watches.isWatched(cellId)) this.#setWatched(cellId, false)
+    // Twice as many as there are now: each costs one look.
+    this.#watchedMax = Math.max(WATCHED_CELLS_MAX, 2 * this.#watchedCells.size)
+  }
+
+  #setWatched(cellId: string, isWatched: boolean): void {
+    if (isWatched) this.#watchedCells.add(cellId)
+    else this.#watchedCells.delete(cellId)
+    this.#send({ type: 'watch', cellId, isWatched })
   }
 
   get hasTasks(): boolean {

@@ -180,12 +180,14 @@ export class WorkerService implements CellService {
     this.#assertRunning()
     await this.#archiving?.backups.beforeDeletion(cellId)
     permit?.check()
+    const { accountId } = this.#core.registry.require(cellId)
     const deletedAt = this.#core.lifecycle.markDeleted(cellId, requestId)
     this.#workers.forget(cellId)
     await this.#workers.runTask({ task: 'release', cellId })
     // If a restore brought the cell back meanwhile, its files are new and stay. A record can also be forgotten.
     const record = this.#core.findCell(cellId)
-    if (record === undefined || record.deletedAt === deletedAt) this.#core.lifecycle.removeLocal(cellId)
+    if (record === undefined || record.deletedAt === deletedAt)
+      this.#core.lifecycle.removeLocal(cellId, accountId)
     await this.confirmRecord(cellId)
   }
 
@@ -254,8 +256,8 @@ export class WorkerService implements CellService {
     return await this.#backups.list(cellId, { ...page, signal })
   }
 
-  async countBackups(cellId: string): Promise<number> {
-    return await this.#backups.count(cellId)
+  async countRequestedBackups(cellId: string): Promise<number> {
+    return await this.#backups.countRequested(cellId)
   }
 
   async latestBackup(cellId: string, signal?: AbortSignal): Promise<BackupInfo | undefined> {

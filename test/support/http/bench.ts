@@ -70,6 +70,12 @@ export class Bench {
     this.#transport = await transport(store, { logger, ...options })
   }
 
+  /** Opens the closed store again, or the one in the object store if its directory is gone. */
+  reopen(options: StoreOptions = {}): Promise<CellStore> {
+    const { clock, objectStore } = this
+    return this.data.openOrCreate({ clock, objectStore, ...options })
+  }
+
   newCell(accountId = this.accountId): string {
     this.cell = this.store.createCell({ accountId }).id
     return this.cell

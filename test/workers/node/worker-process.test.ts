@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import fs from 'node:fs'
 import net from 'node:net'
 import path from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { ChildLink } from '../../../src/workers/children/child-link.ts'
 import { spawnArchiver } from '../../../src/workers/children/spawn-child.ts'
 import { type WorkerMessage, WorkerProcess } from '../../../src/workers/node/worker-process.ts'
@@ -158,4 +158,29 @@ test('signals to the whole process group do not end a worker: its node does (SIG
   const { workers } = node
   await node.close()
   expect(workers.filter(isAlive)).toEqual([])
+})
+
+test('of cells whose watches are over, neither the node nor a worker remembers more than a thousand (invariant 13)', async () => {
+  const told = new Map<string, boolean>()
+  const send = vi.spyOn(ChildLink.prototype, 'send').mockImplementation((message) => {
+    const { type, cellId, isWatched } = message as { type: string; cellId: string; isWatched: boolean }
+    if (type === 'watch') told.set(cellId, isWatched)
+  })
+  let watched: string | undefined
+  const watches = {
+    isWatched: (cellId: string) => cellId === watched || cellId === 'first',
+    interrupted: vi.fn(),
+  }
+  const worker = new WorkerProcess(256 * MIB, watches, () => {})
+  for (const cellId of ['first', ...Array.from({ length: 5_000 }, (_, i) => `cell ${i}`)]) {
+    watched = cellId
+    worker.runTask({ task: 'quarantine', cellId }, undefined).catch(() => {})
+  }
+  const remembered = [...told].filter(([, isWatched]) => isWatched).map(([cellId]) => cellId)
+  send.mockRestore()
+  worker.kill()
+  await worker.ended
+  expect(remembered.length).toBeLessThanOrEqual(1_001)
+  expect(remembered).toEqual(expect.arrayContaining(['first', 'cell 4999']))
+  expect(watches.interrupted.mock.calls.flat().sort()).toEqual(remembered.sort())
 })

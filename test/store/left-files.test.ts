@@ -1,0 +1,95 @@
+import fs from 'node:fs'
+import { beforeEach, expect, test } from 'vitest'
+import { CellError } from '../../src/errors.ts'
+import type { CellStore } from '../../src/store/cell-store.ts'
+import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scratch-store.ts'
+import { rejectedBy } from '../support/thrown.ts'
+
+let place: ScratchPlace
+beforeEach(() => {
+  place = new ScratchPlace()
+})
+
+/** The directory and the bucket as a kill at this moment leaves them. */
+function killed(): ScratchPlace {
+  const other = new ScratchPlace()
+  other.directory.mayHaveLogs = true
+  const filter = (file: string) => !/(lock|workers)\.db|owner\.json/.test(file)
+  fs.cpSync(place.data, other.data, { recursive: true, filter })
+  fs.cpSync(place.objects, other.objects, { recursive: true })
+  return other
+}
+
+/** A cell with a row that is stored. */
+async function storedCell(store: CellStore): Promise<string> {
+  const cell = createLedger(store)
+  addRow(cell, 'stored')
+  await store.backups.snapshot(cell.id)
+  return cell.id
+}
+
+const isHere = (store: CellStore, id: string) => fs.existsSync(store.core.paths.cell(id).directory)
+
+test('A deletion that a kill cuts off leaves nothing of the cell on the disk of the next start', async () => {
+  const store = await place.create()
+  const id = await storedCell(store)
+  const other = await storedCell(store)
+  const { files } = store.core
+  const remove = files.remove.bind(files)
+  let left: ScratchPlace | undefined
+  files.remove = (cellId) => {
+    left ??= killed()
+    remove(cellId)
+  }
+  store.deleteCell(id)
+  expect(isHere(store, id)).toBe(false)
+  const next = await (left as ScratchPlace).open({ takeOver: true })
+  expect(next.findCell(id)?.deletedAt).not.toBeNull()
+  expect(isHere(next, id)).toBe(false)
+  expect(notes(next.openCell(other))).toEqual(['stored'])
+  await next.backups.restore(id)
+  expect(notes(next.openCell(id))).toEqual(['stored'])
+})
+
+test('The restore of a deleted cell that a kill cuts off after the switch leaves none of its files, and can be repeated', async () => {
+  const store = await place.create()
+  const id = await storedCell(store)
+  store.deleteCell(id)
+  const { registry } = store.core
+  const undelete = registry.undelete.bind(registry)
+  let left: ScratchPlace | undefined
+  registry.undelete = (...args) => {
+    left = killed()
+    undelete(...args)
+  }
+  await store.backups.restore(id)
+  const next = await (left as ScratchPlace).open({ takeOver: true })
+  expect(next.findCell(id)?.deletedAt).not.toBeNull()
+  expect(isHere(next, id)).toBe(false)
+  await next.backups.restore(id)
+  expect(notes(next.openCell(id))).toEqual(['stored'])
+})
+
+test.each(['deleted', 'forgotten'])(
+  'The restore of a %s cell that the catalog has no room for leaves none of its files, and can be repeated',
+  async (state) => {
+    const store = await place.create({ quotas: { cellsMax: 1 } })
+    const account = store.accounts.create().id
+    const { id } = store.createCell({ accountId: account })
+    store.openCell(id).kv.put('k', 'v')
+    await store.backups.snapshot(id)
+    store.deleteCell(id)
+    if (state === 'forgotten') store.deleteCell(store.createCell({ accountId: account }).id)
+    const { registry } = store.core
+    const { insert, undelete } = registry
+    const full = () => {
+      throw new CellError('disk_full', 'The disk is full; nothing of the change was kept.')
+    }
+    Object.assign(registry, { insert: full, undelete: full })
+    expect(await rejectedBy(store.backups.restore(id))).toMatchObject({ code: 'disk_full' })
+    expect(isHere(store, id)).toBe(false)
+    Object.assign(registry, { insert, undelete })
+    await store.backups.restore(id)
+    expect(store.openCell(id).kv.get('k')).toBe('v')
+  },
+)
