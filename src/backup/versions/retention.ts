@@ -158,7 +158,11 @@ export class Retention {
     return this.#parts.table.storedAt(cellId)
   }
 
-  /** Of stored versions of a cell, those that its account may have requested: all but those that this machine knows to be others'. */
+  /**
+   * Of stored versions of a cell, those that its account may have requested: all but those that this machine knows to be others'.
+   *
+   * @internal
+   */
   maybeRequested(cellId: string, versions: readonly StoredVersion[]): StoredVersion[] {
     const known = new Map(this.#parts.table.facts(cellId).map((facts) => [facts.version, facts]))
     return versions.filter(({ version, sizeBytes }) => {
