@@ -3,7 +3,7 @@ import { type CellDatabaseSettings, configure, PAGE_BYTES } from './cell-setting
 import { CellState, type FailureHooks } from './cell-state.ts'
 import { Checkpoints, UNKNOWN_WEIGHT, type WalState } from './checkpoints.ts'
 import { closeWithoutCheckpoint } from './close-without-checkpoint.ts'
-import { CommitSync } from './commit-sync.ts'
+import { type AcknowledgedFrames, CommitSync } from './commit-sync.ts'
 import { CommitTimes, type TimesOptions } from './commit-times.ts'
 import { type CopyOptions, copyDatabase } from './database-copy.ts'
 import { DeleteReserve, type Growth } from './delete-reserve.ts'
@@ -361,9 +361,9 @@ export class CellDatabase {
   /**
    * Makes queued commits, checkpoints and closes; never throws. In quarantine, nothing more is written.
    *
-   * @returns for a quarantined cell, how many frames of the log hold acknowledged commits, if that is known
+   * @returns for a quarantined cell, what its log must hold, if that is known
    */
-  close(): number | undefined {
+  close(): AcknowledgedFrames | undefined {
     if (!this.open) return undefined
     this.#group.flush()
     this.syncs.closing()

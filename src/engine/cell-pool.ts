@@ -5,6 +5,7 @@ import type { CellPaths } from '../base/store-paths.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { CellDatabase, type CellHooks } from './cell-database.ts'
 import type { CellDatabaseSettings } from './cell-settings.ts'
+import type { AcknowledgedFrames } from './commit-sync.ts'
 import { FairShares } from './fair-shares.ts'
 import { type MemoryBound, OpenMemory } from './open-memory.ts'
 import { Quarantine } from './quarantine.ts'
@@ -164,13 +165,13 @@ export class CellPool {
   }
 
   /** @returns as {@link CellDatabase.close} */
-  #close(id: string): number | undefined {
+  #close(id: string): AcknowledgedFrames | undefined {
     // Removed afterwards: queued work that asks for the cell once more must find this one.
     const database = this.#open.get(id)
-    const frames = database && this.work(id, () => database.close())
+    const acknowledged = database && this.work(id, () => database.close())
     this.#open.delete(id)
     this.#cells.delete(id)
-    return frames
+    return acknowledged
   }
 
   /** No cell can be opened afterwards. */
@@ -209,7 +210,7 @@ export class CellPool {
     }
   }
 
-  #discard(id: string): number | undefined {
+  #discard(id: string): AcknowledgedFrames | undefined {
     return this.#open.get(id)?.quarantined === undefined ? undefined : this.#close(id)
   }
 

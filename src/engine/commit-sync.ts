@@ -9,6 +9,13 @@ import type { Connection } from './sqlite.ts'
 import { WalSync } from './wal-sync.ts'
 import { placeOf, type WalPlace, WalTail } from './wal-tail.ts'
 
+/** What was acknowledged, in the WAL of a cell that is closed as it is. */
+export interface AcknowledgedFrames {
+  frames: number
+  /** A power loss may take some of them: the cell is `relaxed`. */
+  isVolatile: boolean
+}
+
 /** Where the commits of a cell can be stored together with those of others. */
 export interface CellInLog {
   log: CommitLog
@@ -100,10 +107,10 @@ export class CommitSync implements LoggedCell {
    * Of the WAL of a cell whose disk has failed: what was refused may be in it, and a power loss may take that.
    *
    * @param frames up to the last commit
-   * @returns how many of them hold what was acknowledged
+   * @returns those that hold what was acknowledged
    */
-  acknowledgedOf(frames: number): number {
-    return Math.min(frames, this.#acknowledged ?? frames)
+  acknowledgedOf(frames: number): AcknowledgedFrames {
+    return { frames: Math.min(frames, this.#acknowledged ?? frames), isVolatile: this.#isRelaxed }
   }
 
   /** Runs commits without their fsyncs, for changes that need not survive a power loss. */

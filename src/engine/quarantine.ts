@@ -3,8 +3,10 @@ import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import type { Clock, Timer } from '../base/clock.ts'
 import { exists, fsyncReplaced, replaceFile } from '../base/durable-files.ts'
 import type { Log } from '../base/log.ts'
+import { bootId } from '../base/machine.ts'
 import type { CellPaths } from '../base/store-paths.ts'
 import { CellError, isCellError, type QuarantineReason } from '../errors.ts'
+import type { AcknowledgedFrames } from './commit-sync.ts'
 import type { ClosedCell } from './recovery-check.ts'
 import { isDamage, isSqliteError } from './sqlite-errors.ts'
 
@@ -23,14 +25,20 @@ export interface QuarantineParts {
   clock: Clock
   log: Log
   paths(id: string): CellPaths
-  /** Closes the cell without a write. @returns how many frames of its log hold commits, if known */
-  discard(id: string): number | undefined
+  /** Closes the cell without a write. @returns what its log must hold, if known */
+  discard(id: string): AcknowledgedFrames | undefined
   /** See `checkClosedCell`. */
   check(cell: ClosedCell): Promise<void>
 }
 
-interface Entry extends QuarantineState {
+/** How many frames the log of the cell must have. */
+interface NeededFrames {
   frames?: number | undefined
+  /** The run of the machine after which it may have fewer; null if the system does not name it; undefined: it never may. */
+  boot?: string | null | undefined
+}
+
+interface Entry extends QuarantineState, NeededFrames {
   /** The time until the next check; infinite if there will be none. */
   waitMs: number
   /** When that check is due, on the monotonic clock. */
@@ -56,7 +64,8 @@ const NEVER = Number.POSITIVE_INFINITY
  *                              └──restore or delete──▶ serving, or gone
  *
  * A check runs after the wait, or when the cell is asked for once it is due. A file next to the cell tells the next process,
- * which checks the cell before it opens it. That file needs no fsync: a power loss also takes the memory that differed.
+ * which checks the cell before it opens it. That file needs no fsync: a power loss also takes the memory that differed. For a
+ * `relaxed` cell it may take commits too, so the check asks for them only in the same run of the machine.
  */
 export class Quarantine {
   readonly #parts: QuarantineParts
@@ -143,9 +152,10 @@ export class Quarantine {
   }
 
   #discard(id: string, entry: Entry): void {
-    const frames = this.#parts.discard(id)
-    if (frames === undefined || this.#entries.get(id) !== entry) return
-    entry.frames = frames
+    const acknowledged = this.#parts.discard(id)
+    if (acknowledged === undefined || this.#entries.get(id) !== entry) return
+    entry.frames = acknowledged.frames
+    entry.boot = acknowledged.isVolatile ? (bootId() ?? null) : undefined
     this.#save(id, entry)
   }
 
@@ -199,9 +209,9 @@ export class Quarantine {
   }
 
   /** Never throws: if the disk refuses the file, the next process does not know of the quarantine. */
-  #save(id: string, { reason, since, frames }: Entry): void {
+  #save(id: string, { reason, since, frames, boot }: Entry): void {
     try {
-      write(this.#parts.paths(id).quarantine, { reason, since, frames })
+      write(this.#parts.paths(id).quarantine, { reason, since, frames, boot })
     } catch (err) {
       this.#parts.log.warn({ cellId: id, err }, 'the quarantine of a cell could not be written to its file')
     }
@@ -212,8 +222,7 @@ export class Quarantine {
   }
 }
 
-interface RememberedQuarantine extends QuarantineState {
-  frames?: number | undefined
+interface RememberedQuarantine extends QuarantineState, NeededFrames {
   /** No check can end it: see {@link quarantineUntilStart}. */
   isUntilStart?: boolean
 }
@@ -258,10 +267,16 @@ export function readQuarantine(paths: CellPaths, clock: Clock): RememberedQuaran
 function readState(file: string, clock: Clock): RememberedQuarantine | undefined {
   if (!exists(file)) return undefined
   try {
-    return JSON.parse(fs.readFileSync(file, 'utf8'))
+    const state: RememberedQuarantine = JSON.parse(fs.readFileSync(file, 'utf8'))
+    return isPast(state.boot) ? { ...state, frames: undefined } : state
   } catch {
     return { reason: 'io_error', since: clock.now() }
   }
+}
+
+/** True if the machine has started again since, perhaps after a power loss. */
+function isPast(boot: string | null | undefined): boolean {
+  return boot !== undefined && boot !== bootId()
 }
 
 function longer(waitMs: number): number {

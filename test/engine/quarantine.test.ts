@@ -26,7 +26,7 @@ function openQuarantine(directory = tempDirectory(), clock = new FakeClock()) {
     paths: () => new CellPaths(directory),
     discard: (id) => {
       discarded.push(id)
-      return 7
+      return { frames: 7, isVolatile: false }
     },
     check: ({ frames, isCurrent }) =>
       new Promise((resolve, reject) => {

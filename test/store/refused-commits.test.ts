@@ -32,6 +32,24 @@ function failUnder(wal: string): void {
   }) as typeof fs.fsync)
 }
 
+/** The disk fails one checkpoint of a cell. */
+function failOneCheckpoint(): { hasFailed: boolean } {
+  const state = { hasFailed: false }
+  const { pragma } = Database.prototype
+  vi.spyOn(Database.prototype, 'pragma').mockImplementation(function (
+    this: Database.Database,
+    source,
+    options,
+  ) {
+    if (!state.hasFailed && source.includes('wal_checkpoint(PASSIVE)')) {
+      state.hasFailed = true
+      throw new Database.SqliteError('disk I/O error', 'SQLITE_IOERR_FSYNC')
+    }
+    return pragma.call(this, source, options)
+  })
+  return state
+}
+
 /** As a power loss leaves the machine: of the WAL there is what its last fsync has stored. */
 function powerLoss(directory: string, id: string, bytes: number): StoreDirectory {
   const lost = StoreDirectory.ofTest(path.join(tempDirectory(), 'data'))
@@ -87,19 +105,7 @@ test.each([
 test('A checkpoint that fails right after a commit that others share an fsync with refuses no change that stays', async () => {
   const { store, clock } = await openTestStore({ checkpointBytes: 65_536 })
   const cells = [store.createCell(), store.createCell()]
-  const { pragma } = Database.prototype
-  let hasFailed = false
-  vi.spyOn(Database.prototype, 'pragma').mockImplementation(function (
-    this: Database.Database,
-    source,
-    options,
-  ) {
-    if (!hasFailed && source.includes('wal_checkpoint(PASSIVE)')) {
-      hasFailed = true
-      throw new Database.SqliteError('disk I/O error', 'SQLITE_IOERR_FSYNC')
-    }
-    return pragma.call(this, source, options)
-  })
+  const disk = failOneCheckpoint()
   const outcomes = new Map<string, boolean>()
   const write = async (cell: Cell, key: string) => {
     const outcome = await cell
@@ -110,7 +116,7 @@ test('A checkpoint that fails right after a commit that others share an fsync wi
       )
     outcomes.set(`${cell.id} ${key}`, outcome)
   }
-  for (let i = 0; !hasFailed; i++) await Promise.all(cells.map((cell) => write(cell, `k${i}`)))
+  for (let i = 0; !disk.hasFailed; i++) await Promise.all(cells.map((cell) => write(cell, `k${i}`)))
   vi.restoreAllMocks()
   clock.advance(2_000)
   for (const cell of cells) await untilServed(cell)
@@ -119,3 +125,37 @@ test('A checkpoint that fails right after a commit that others share an fsync wi
     expect([place, store.openCell(id).kv.get(key) !== undefined]).toEqual([place, isAcknowledged])
   }
 })
+
+test.each([
+  ['another run of the machine', 'another', undefined],
+  ['the same run of the machine', undefined, 'damaged'],
+])(
+  'A relaxed cell whose disk fails may have lost its newest changes by a power loss, and by nothing else: in %s (invariants 1, 10)',
+  async (_what, boot, reason) => {
+    const { store, clock, directory } = await openTestStore({
+      durability: 'relaxed',
+      checkpointBytes: 65_536,
+    })
+    const cell = store.createCell()
+    const { wal, quarantine } = store.core.paths.cell(cell.id)
+    cell.kv.put('first', 'v')
+    const bytes = endOfCommits(wal)
+    const disk = failOneCheckpoint()
+    for (let i = 0; !disk.hasFailed; i++) cell.kv.put(`k${i}`, 'v'.repeat(2_000))
+    await turnsUntil(
+      () => JSON.parse(fs.readFileSync(quarantine, 'utf8')).frames !== undefined,
+      'the cell is closed',
+    )
+    vi.restoreAllMocks()
+    const lost = powerLoss(directory, cell.id, bytes)
+    const left = lost.paths.cell(cell.id).quarantine
+    if (boot !== undefined)
+      fs.writeFileSync(left, JSON.stringify({ ...JSON.parse(fs.readFileSync(left, 'utf8')), boot }))
+    const again = (await lost.open({ durability: 'relaxed' })).openCell(cell.id)
+    await until(() => reasonOf(again) !== 'io_error', 'it is checked')
+    expect(reasonOf(again)).toBe(reason)
+    if (reason === undefined) expect(again.kv.list().entries.map(({ key }) => key)).toEqual(['first'])
+    clock.advance(2_000)
+    await untilServed(cell)
+  },
+)
