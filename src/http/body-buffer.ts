@@ -1,3 +1,5 @@
+import { releaseBytes } from '../base/release-bytes.ts'
+
 const CAPACITY_MIN = 16_384
 
 /**
@@ -6,26 +8,40 @@ const CAPACITY_MIN = 16_384
  */
 export class BodyBuffer {
   readonly #expected: number | undefined
+  readonly #ownsPieces: boolean
   #bytes: Uint8Array = new Uint8Array(0)
   #length = 0
   #isCopy = false
 
-  /** @param expected how long the body will be, if that is known */
-  constructor(expected: number | undefined) {
+  /**
+   * @param expected how long the body will be, if that is known
+   * @param ownsPieces nobody else uses the pieces: they are {@link releaseBytes}d once they are copied
+   */
+  constructor(expected: number | undefined, ownsPieces = false) {
     this.#expected = expected
+    this.#ownsPieces = ownsPieces
   }
 
   get length(): number {
     return this.#length
   }
 
-  add(piece: Uint8Array): void {
+  /** @returns the length of the piece, which may be gone */
+  add(piece: Uint8Array): number {
+    const { length } = piece
     if (this.#length === 0) this.#bytes = piece
     else {
-      this.#makeRoom(this.#length + piece.length)
+      this.#makeRoom(this.#length + length)
       this.#bytes.set(piece, this.#length)
+      if (this.#ownsPieces) releaseBytes(piece)
     }
-    this.#length += piece.length
+    this.#length += length
+    return length
+  }
+
+  /** Nobody needs what has come any more. */
+  release(): void {
+    if (this.#isCopy || this.#ownsPieces) releaseBytes(this.#bytes)
   }
 
   get bytes(): Uint8Array {
@@ -36,6 +52,7 @@ export class BodyBuffer {
     if (this.#isCopy && length <= this.#bytes.length) return
     const grown = Buffer.allocUnsafe(Math.max(CAPACITY_MIN, length, this.#expected ?? 2 * this.#length))
     grown.set(this.bytes)
+    this.release()
     this.#bytes = grown
     this.#isCopy = true
   }

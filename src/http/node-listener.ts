@@ -71,6 +71,7 @@ function serve(application: Application, request: NodeRequest, clock: Clock): vo
     request.outgoing.destroy()
   }
   const send = (response: HttpResponse) => {
+    request.releaseBody()
     try {
       sendResponse(application, request, response, clock)?.catch(failed)
     } catch (error) {

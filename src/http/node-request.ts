@@ -4,6 +4,7 @@ import { type HttpRequest, RequestAborted, type RequestBody } from './http-messa
 import { ReadPace } from './read-pace.ts'
 import { bodyTooLarge } from './request-body.ts'
 import { splitTarget } from './request-target.ts'
+import { ServedMessage } from './served-message.ts'
 
 /** What frameworks add to Node's own request: the body that they parsed, the prefix that they removed from the path. */
 interface FrameworkRequest extends IncomingMessage {
@@ -23,6 +24,7 @@ export class NodeRequest implements HttpRequest {
   readonly onProgress: HttpRequest['onProgress']
   accountId: string | undefined
   #signal: AbortSignal | undefined
+  #body: BodyBuffer | undefined
 
   constructor(
     incoming: FrameworkRequest,
@@ -55,7 +57,9 @@ export class NodeRequest implements HttpRequest {
     const request = this.incoming
     const { body } = request
     if (!request.readableEnded && !request.readableDidRead) {
-      return { kind: 'bytes', bytes: await readAll(request, bytesMax, onBytes) }
+      this.#body = new BodyBuffer(this.contentLength, request instanceof ServedMessage)
+      await readAll(request, this.#body, bytesMax, onBytes)
+      return { kind: 'bytes', bytes: this.#body.bytes }
     }
     // A middleware before us has read the stream, and left what it parsed.
     const bytes = typeof body === 'string' ? Buffer.from(body) : body
@@ -65,6 +69,11 @@ export class NodeRequest implements HttpRequest {
     }
     if (body !== undefined) return { kind: 'parsed', value: body }
     throw new Error('The request’s body was read before the listener got it, and is not in request.body.')
+  }
+
+  /** The request is done: nothing uses its body any more. */
+  releaseBody(): void {
+    this.#body?.release()
   }
 
   stream(): AsyncIterable<Uint8Array> {
@@ -103,13 +112,13 @@ export function lengthOf({ headers, httpVersionMajor }: IncomingMessage): number
 
 function readAll(
   request: IncomingMessage,
+  body: BodyBuffer,
   bytesMax: number,
   onBytes?: (bytes: number) => void,
-): Promise<Uint8Array> {
+): Promise<void> {
   return new Promise((resolve, reject) => {
     // Its event came before we listened.
     if (request.destroyed) reject(new RequestAborted())
-    const body = new BodyBuffer(lengthOf(request))
     let isOver = false
     const pace = new ReadPace(request, () => !isOver)
     const release = () => {
@@ -121,8 +130,7 @@ function readAll(
       try {
         if (size > bytesMax) throw bodyTooLarge(bytesMax)
         onBytes?.(size)
-        body.add(chunk)
-        pace.took(chunk.length)
+        pace.took(body.add(chunk))
       } catch (error) {
         request.pause()
         release()
@@ -131,7 +139,7 @@ function readAll(
     }
     const onEnd = () => {
       release()
-      resolve(body.bytes)
+      resolve()
     }
     const onGone = () => {
       release()

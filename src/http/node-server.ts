@@ -10,6 +10,7 @@ import type { HttpResponse } from './http-message.ts'
 import type { MemoryUse } from './memory-budgets.ts'
 import { answer, listenerOf } from './node-listener.ts'
 import { missingHost, Refusals, tooManyConnections, tooManyOfAddress } from './refusals.ts'
+import { ServedMessage } from './served-message.ts'
 
 /** How often Node.js looks for connections that are past their times. With its default they would live 30 s longer. */
 const TIMEOUT_CHECK_MS = 1_000
@@ -67,6 +68,7 @@ export class NodeServer {
         // Most requests have no body, and a stream that says so costs a tenth of such a request.
         optimizeEmptyRequests: true,
         requireHostHeader: false,
+        IncomingMessage: ServedMessage,
       },
       take,
     )

@@ -27,3 +27,30 @@ test('one piece is not copied, and small ones are not kept', () => {
   expect(many.bytes.buffer).not.toBe(piece.buffer)
   expect(many.bytes.buffer.byteLength).toBeLessThan(400_000)
 })
+
+test('pieces of which it is the owner are gone once they are copied, and the body is whole', () => {
+  const pieces = [1, 2, 3].map((byte) => Buffer.alloc(65_536, byte))
+  const whole = Buffer.concat(pieces)
+  const body = new BodyBuffer(undefined, true)
+  const lengths = pieces.map((piece) => body.add(piece))
+  expect(lengths).toEqual([65_536, 65_536, 65_536])
+  const { bytes } = body
+  expect(whole.equals(bytes)).toBe(true)
+  expect(pieces.map(({ length }) => length)).toEqual([0, 0, 0])
+  body.release()
+  expect(bytes).toHaveLength(0)
+})
+
+test("pieces that others may use stay, and so does a body that is somebody else's only piece", () => {
+  const pieces = [1, 2].map((byte) => Buffer.alloc(65_536, byte))
+  const body = new BodyBuffer(131_072)
+  for (const piece of pieces) body.add(piece)
+  body.release()
+  const one = new BodyBuffer(undefined)
+  one.add(pieces[0] as Buffer)
+  one.release()
+  expect(pieces.map((piece) => [piece.length, piece.at(-1)])).toEqual([
+    [65_536, 1],
+    [65_536, 2],
+  ])
+})

@@ -2,6 +2,7 @@ import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import os from 'node:os'
 import type { Readable, Writable } from 'node:stream'
+import { releaseBytes } from '../../base/release-bytes.ts'
 import { type ProcessIdentity, processIdentity } from '../../catalog/directory-lock.ts'
 import { encodeMessage, MessageReader } from '../protocol/messages.ts'
 import { ANSWERS_FD, REQUESTS_FD } from '../protocol/protocol.ts'
@@ -48,7 +49,8 @@ export class ChildLink<Sent, Received> {
   }
 
   send(message: Sent): void {
-    this.#requests.write(encodeMessage(message))
+    const bytes = encodeMessage(message)
+    this.#requests.write(bytes, () => releaseBytes(bytes))
   }
 
   /** Lowers its priority, so that it does not slow down the other processes. */

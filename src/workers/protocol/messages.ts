@@ -1,4 +1,5 @@
 import { DefaultSerializer, deserialize } from 'node:v8'
+import { releaseBytes } from '../../base/release-bytes.ts'
 import { fitsJson } from './json-fitness.ts'
 
 /**
@@ -58,15 +59,21 @@ export class MessageReader {
     this.#onMessage = onMessage
   }
 
-  /** @returns how many messages it completed */
+  /** @param chunk is the reader's from here on @returns how many messages it completed */
   push(chunk: Buffer): number {
     this.#chunks.push(chunk)
     this.#length += chunk.length
     if (this.#length < this.#wanted) return 0
-    const bytes = this.#chunks.length === 1 ? chunk : Buffer.concat(this.#chunks, this.#length)
+    const bytes = this.#chunks.length === 1 ? chunk : this.#join()
     const { end, count } = this.#take(bytes)
     this.#keep(bytes.subarray(end))
     return count
+  }
+
+  #join(): Buffer {
+    const bytes = Buffer.concat(this.#chunks, this.#length)
+    for (const chunk of this.#chunks) releaseBytes(chunk)
+    return bytes
   }
 
   /** @returns where the messages that were read end */

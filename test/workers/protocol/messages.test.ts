@@ -31,6 +31,21 @@ test('messages arrive as they were, however the stream of bytes is cut', () => {
   }
 })
 
+test('what a message holds outlives the pieces that it came in', () => {
+  const stream = Buffer.concat(MESSAGES.map(encodeMessage))
+  for (const length of [16_384, 65_536, stream.length]) {
+    const arrived: unknown[] = []
+    const reader = new MessageReader((message) => arrived.push(message))
+    // As from a pipe: each piece has memory of its own, which the reader gives back.
+    for (let at = 0; at < stream.length; at += length) {
+      const piece = Buffer.allocUnsafeSlow(Math.min(length, stream.length - at))
+      stream.copy(piece, 0, at)
+      reader.push(piece)
+    }
+    expect(arrived).toEqual(MESSAGES)
+  }
+})
+
 test.each([
   [0, true],
   [-0, false],
