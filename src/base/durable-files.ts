@@ -3,6 +3,12 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 import { writeAllSync } from './write-all.ts'
 
+/**
+ * A long file is synced after each so many bytes. Its last fsync then has little left to write, and the fsyncs of cells wait for no more
+ * than this on the way to the disk: with 32 MiB, beside snapshots one commit in a hundred took 30 ms in place of 12.
+ */
+export const SYNC_EVERY_BYTES = 4 * 1_048_576
+
 const fsync = promisify(fs.fsync)
 
 /** Directories of a store are 0700 and files 0600: nobody but the owner's account reads tenants' data. */

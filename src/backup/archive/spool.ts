@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import fs from 'node:fs/promises'
 import path from 'node:path'
-import { FILE_MODE, makeDirectory } from '../../base/durable-files.ts'
+import { FILE_MODE, makeDirectory, SYNC_EVERY_BYTES } from '../../base/durable-files.ts'
 import { writeAll } from '../../base/write-all.ts'
 import { bufferBody, type ObjectBody } from '../object-store/object-store.ts'
 import { release } from './block-memory.ts'
@@ -9,8 +9,6 @@ import { PacedHash } from './paced-hash.ts'
 
 /** Up to this size a finished object is kept in memory: most cells are small, and a file costs two fsyncs. */
 const MEMORY_BYTES_MAX = 1_048_576
-/** The file is synced after each so many bytes, so that the fsync at the end has little left to write. */
-const SYNC_EVERY_BYTES = 32 * 1_048_576
 
 /**
  * An object being made, before it is stored: in memory while small, then in a file beside the data. So a slow uplink

@@ -1,13 +1,10 @@
 import { closeSync, openSync } from 'node:fs'
 import fs from 'node:fs/promises'
-import { FILE_MODE } from '../../base/durable-files.ts'
+import { FILE_MODE, SYNC_EVERY_BYTES } from '../../base/durable-files.ts'
 import { writeAll, writeAllSync } from '../../base/write-all.ts'
 import type { Received } from '../archive/archive-reader.ts'
 import { release, releaseOwn } from '../archive/block-memory.ts'
 import type { RestoreTaskRunner } from './restore-task.ts'
-
-/** The file is synced after each so many bytes, so that the fsync at the end has little left to write. */
-const SYNC_EVERY_BYTES = 32 * 1_048_576
 
 /** Parallel writes: enough to keep the disk's threads busy. */
 const WRITES_MAX = 4

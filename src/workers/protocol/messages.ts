@@ -50,50 +50,60 @@ function decode(bytes: Buffer, start: number, end: number): unknown {
 /** Reads messages from a stream of bytes. */
 export class MessageReader {
   readonly #onMessage: (message: unknown) => void
-  #chunks: Buffer[] = []
+  /** Room for the length of a message that has begun, and then for all of it. */
+  #begun: Buffer = Buffer.alloc(LENGTH_BYTES)
+  /** How much of it has come; 0: none has begun. */
   #length = 0
-  /** Size of the first message that is not complete, with its length field. */
-  #wanted = LENGTH_BYTES
 
   constructor(onMessage: (message: unknown) => void) {
     this.#onMessage = onMessage
   }
 
-  /** @param chunk is the reader's from here on @returns how many messages it completed */
+  /**
+   * @param chunk is the reader's from here on: messages may use its memory
+   * @returns how many messages it completed
+   */
   push(chunk: Buffer): number {
-    this.#chunks.push(chunk)
-    this.#length += chunk.length
-    if (this.#length < this.#wanted) return 0
-    const bytes = this.#chunks.length === 1 ? chunk : this.#join()
-    const { end, count } = this.#take(bytes)
-    this.#keep(bytes.subarray(end))
+    let count = 0
+    let isUsed = false
+    for (let at = 0; at < chunk.length; ) {
+      const end = this.#length === 0 ? endOf(chunk, at) : undefined
+      if (end === undefined) {
+        const copied = chunk.copy(this.#begun, this.#length, at)
+        at += copied
+        count += this.#came(copied)
+      } else {
+        // Most messages come whole.
+        this.#onMessage(decode(chunk, at + LENGTH_BYTES, end))
+        isUsed = true
+        at = end
+        count++
+      }
+    }
+    if (!isUsed) releaseBytes(chunk)
     return count
   }
 
-  #join(): Buffer {
-    const bytes = Buffer.concat(this.#chunks, this.#length)
-    for (const chunk of this.#chunks) releaseBytes(chunk)
-    return bytes
-  }
-
-  /** @returns where the messages that were read end */
-  #take(bytes: Buffer): { end: number; count: number } {
-    let at = 0
-    let count = 0
-    while (bytes.length - at >= LENGTH_BYTES) {
-      const start = at + LENGTH_BYTES
-      const end = start + bytes.readUInt32LE(at)
-      if (end > bytes.length) break
-      at = end
-      this.#onMessage(decode(bytes, start, end))
-      count++
+  /** More of a message has come. A long one takes its memory at once and fills it bit by bit. @returns how many it completed */
+  #came(bytes: number): number {
+    this.#length += bytes
+    const begun = this.#begun
+    if (this.#length < begun.length) return 0
+    if (this.#length === LENGTH_BYTES) {
+      this.#begun = Buffer.allocUnsafe(LENGTH_BYTES + begun.readUInt32LE(0))
+      begun.copy(this.#begun)
+      return 0
     }
-    return { end: at, count }
+    this.#begun = Buffer.alloc(LENGTH_BYTES)
+    this.#length = 0
+    this.#onMessage(decode(begun, LENGTH_BYTES, begun.length))
+    return 1
   }
+}
 
-  #keep(rest: Buffer): void {
-    this.#chunks = rest.length === 0 ? [] : [rest]
-    this.#length = rest.length
-    this.#wanted = LENGTH_BYTES + (rest.length >= LENGTH_BYTES ? rest.readUInt32LE(0) : 0)
-  }
+/** Where the message ends that begins there; undefined if not all of it is there. */
+function endOf(bytes: Buffer, at: number): number | undefined {
+  if (bytes.length - at < LENGTH_BYTES) return undefined
+  const end = at + LENGTH_BYTES + bytes.readUInt32LE(at)
+  return end <= bytes.length ? end : undefined
 }
