@@ -54,6 +54,9 @@ export interface ApplicationOptions extends HandlerOptions {
 /** A body that is refused counts as so many bytes: its connection was read, and perhaps closes. */
 const REFUSED_BYTES = 4_096
 
+/** What a client asks again for, and a request that is told so costs nearly as much as one that is not. */
+const TRY_AGAIN: ReadonlySet<CellErrorCode> = new Set(['rate_limited', 'busy'])
+
 interface Answered {
   requestId: string
   status: number
@@ -152,6 +155,9 @@ export class Application {
       const route = match?.resource.path ?? null
       const refusal = this.#refusal(error, request.method, route, requestId)
       code = refusal.code
+      // Who is refused asks again at once, perhaps on hundreds of connections.
+      if (request.accountId !== undefined && TRY_AGAIN.has(code))
+        await this.#context.store.turns.nextSmall(request.accountId, REFUSED_BYTES)
       response = withCommonHeaders(refusal, requestId)
     }
     const ms = this.#clock.monotonic() - startedAt

@@ -116,6 +116,8 @@ export async function cellPage<D extends object>(
 }
 
 export const getCell = cellAction(async (call) => {
+  // It asks the worker, the local state and perhaps the object store.
+  await takeTurn(call, call.cell.accountId)
   const { sizeBytes, quarantine } = await call.context.service.describe(call.cellId)
   const status = encodeStatus(quarantine)
   const { store } = call.context

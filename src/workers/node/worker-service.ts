@@ -179,11 +179,15 @@ export class WorkerService implements CellService {
   async deleteCell(cellId: string, { requestId, permit }: ServedDeleteOptions = {}): Promise<void> {
     this.#assertRunning()
     await this.#archiving?.backups.beforeDeletion(cellId)
-    permit?.check()
     const { accountId } = this.#core.registry.require(cellId)
+    // What many deletions wait for ends for all of them at once.
+    const turn = () => this.#core.turns.next(accountId ?? '')
+    await turn()
+    permit?.check()
     const deletedAt = this.#core.lifecycle.markDeleted(cellId, requestId)
     this.#workers.forget(cellId)
     await this.#workers.runTask({ task: 'release', cellId })
+    await turn()
     // If a restore brought the cell back meanwhile, its files are new and stay. A record can also be forgotten.
     const record = this.#core.findCell(cellId)
     if (record === undefined || record.deletedAt === deletedAt)
