@@ -1,13 +1,13 @@
 #!/usr/bin/env node
 // The command's first file. It must parse and run on an old Node.js, so it imports nothing that needs a new one until it
 // knows the version. The rest of the command is a chunk of its own, which is loaded after that.
-import { COLLECTOR_FLAG } from '../base/collector.ts'
+import { ONE_HELPER_THREAD } from '../base/helper-threads.ts'
 import { isSupportedNode } from '../base/runtime.ts'
 
 const EXIT_MS_MAX = 2_000
 
 if (isSupportedNode(process.versions.node)) {
-  if (process.argv[2] === 'serve') beginAgainWith(COLLECTOR_FLAG)
+  if (process.argv[2] === 'serve') beginAgainWith(ONE_HELPER_THREAD)
   const { main } = await import('./main.ts')
   process.exitCode = await main(process.argv.slice(2))
   // A command that is done ends, even if a library still holds something open.
@@ -19,16 +19,17 @@ if (isSupportedNode(process.versions.node)) {
   process.exitCode = 1
 }
 
-/** V8 takes the flag only at the start of a process. This one stays the same for the system: its id, its parent, its files. */
-function beginAgainWith(flag: string): void {
-  if (process.execArgv.includes(flag)) return
+/**
+ * Node.js takes the option only at the start of a process. For the system this one stays the same: its id, its parent, its files.
+ * Whoever has set the option keeps their own.
+ */
+function beginAgainWith(option: string): void {
+  const given = [...process.execArgv, process.env['NODE_OPTIONS'] ?? ''].join(' ')
+  if (given.includes(option.slice(0, option.indexOf('=')))) return
+  const args = [process.execPath, ...process.execArgv, option, ...process.argv.slice(1)]
   try {
-    process.execve?.(
-      process.execPath,
-      [process.execPath, ...process.execArgv, flag, ...process.argv.slice(1)],
-      process.env,
-    )
+    process.execve?.(process.execPath, args, process.env)
   } catch {
-    // Windows has no such call. A node without the flag is slower beside large requests, and nothing else.
+    // Windows has no such call. Without the option a node is slower beside large requests, and nothing else.
   }
 }

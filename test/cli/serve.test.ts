@@ -5,7 +5,7 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { makeApiKey } from '../../src/auth/api-key.ts'
-import { COLLECTOR_FLAG } from '../../src/base/collector.ts'
+import { ONE_HELPER_THREAD } from '../../src/base/helper-threads.ts'
 import { CellStore } from '../../src/store/cell-store.ts'
 import { SlowRequest } from '../support/cli/slow-request.ts'
 import { Workplace } from '../support/cli/workplace.ts'
@@ -420,13 +420,13 @@ function refuses(address: string): Promise<boolean> {
 }
 
 test.runIf(fs.existsSync('/proc/self/cmdline'))(
-  'a node and its child processes collect garbage without helpers, and the node is the process that was started',
+  'the processes of a node have one helper thread each, and the node is the process that was started',
   async () => {
     const node = await new Workplace().serve()
     const flagsOf = (pid: number) => fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')
     const pids = [node.pid, ...childrenOf(node.pid)]
     expect(pids.length).toBeGreaterThan(2)
-    for (const pid of pids) expect(flagsOf(pid)).toContain(COLLECTOR_FLAG)
+    for (const pid of pids) expect(flagsOf(pid)).toContain(ONE_HELPER_THREAD)
     expect(await node.stop()).toEqual(OK)
   },
 )
