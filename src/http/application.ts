@@ -52,7 +52,7 @@ export interface ApplicationOptions extends HandlerOptions {
 }
 
 /** A body that is refused counts as so many bytes: its connection was read, and perhaps closes. */
-const REFUSED_BYTES = 4_096
+const REFUSED_BYTES = 15_360
 
 /** What a client asks again for, and a request that is told so costs nearly as much as one that is not. */
 const TRY_AGAIN: ReadonlySet<CellErrorCode> = new Set(['rate_limited', 'busy'])

@@ -124,6 +124,8 @@ export class InProcessService implements CellService {
 
   async deleteCell(cellId: string, { permit, ...options }: ServedDeleteOptions = {}): Promise<void> {
     await this.#store.beforeDeletion(cellId)
+    // What many deletions wait for ends for all of them at once.
+    await this.#store.turns.next(this.#store.findCell(cellId)?.accountId ?? '')
     permit?.check()
     this.#store.deleteCell(cellId, options)
     await this.#store.confirmRecord(cellId)
