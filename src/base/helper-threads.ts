@@ -4,3 +4,10 @@
  * attack with large bodies, on two processors, collections of 3 to 13 ms took 2 to 4.
  */
 export const ONE_HELPER_THREAD = '--v8-pool-size=1'
+
+/** @param given options of Node.js, or lists of them @returns what to add; nothing if the user has set how many there are */
+export function helperThreadOptions(...given: (string | undefined)[]): string[] {
+  return given.some((each) => each !== undefined && /--v8[-_]pool[-_]size/.test(each))
+    ? []
+    : [ONE_HELPER_THREAD]
+}

@@ -2,10 +2,10 @@
 const WORTH_BYTES = 16_384
 
 /**
- * Gives the memory of bytes that nobody uses any more back at once. Left to V8, each few megabytes of such memory cost a collection of
- * the whole heap.
+ * Gives the memory of bytes that nobody uses any more back at once. Left to V8, every few megabytes of such memory cost a collection of
+ * the whole heap. For the memory of an archive's blocks see `backup/archive/block-memory.ts`.
  *
- * @param bytes unusable afterwards; left as they are if they are a part of something larger
+ * @param bytes unusable afterwards; left as they are if they are short, a part of something larger, or shared by threads
  */
 export function releaseBytes({ buffer, byteLength }: Uint8Array): void {
   if (byteLength < WORTH_BYTES || byteLength < buffer.byteLength || !(buffer instanceof ArrayBuffer)) return

@@ -1,13 +1,13 @@
 #!/usr/bin/env node
 // The command's first file. It must parse and run on an old Node.js, so it imports nothing that needs a new one until it
 // knows the version. The rest of the command is a chunk of its own, which is loaded after that.
-import { ONE_HELPER_THREAD } from '../base/helper-threads.ts'
+import { helperThreadOptions } from '../base/helper-threads.ts'
 import { isSupportedNode } from '../base/runtime.ts'
 
 const EXIT_MS_MAX = 2_000
 
 if (isSupportedNode(process.versions.node)) {
-  if (process.argv[2] === 'serve') beginAgainWith(ONE_HELPER_THREAD)
+  if (process.argv[2] === 'serve') beginAgainWithOneHelper()
   const { main } = await import('./main.ts')
   process.exitCode = await main(process.argv.slice(2))
   // A command that is done ends, even if a library still holds something open.
@@ -20,16 +20,19 @@ if (isSupportedNode(process.versions.node)) {
 }
 
 /**
- * Node.js takes the option only at the start of a process. For the system this one stays the same: its id, its parent, its files.
- * Whoever has set the option keeps their own.
+ * Node.js takes the option only at the start of a process. For the system this one stays the same: its id, its parent, its standard
+ * streams. Without the option a node is slower beside large requests, and nothing else.
  */
-function beginAgainWith(option: string): void {
-  const given = [...process.execArgv, process.env['NODE_OPTIONS'] ?? ''].join(' ')
-  if (given.includes(option.slice(0, option.indexOf('=')))) return
-  const args = [process.execPath, ...process.execArgv, option, ...process.argv.slice(1)]
-  try {
-    process.execve?.(process.execPath, args, process.env)
-  } catch {
-    // Windows has no such call. Without the option a node is slower beside large requests, and nothing else.
-  }
+function beginAgainWithOneHelper(): void {
+  const { execArgv, execPath, argv, env } = process
+  const options = helperThreadOptions(...execArgv, env['NODE_OPTIONS'])
+  if (options.length > 0 && mayBeginAgain([...execArgv, env['NODE_OPTIONS']].join(' ')))
+    process.execve?.(execPath, [execPath, ...execArgv, ...options, ...argv.slice(1)], env)
+}
+
+/** Windows has no such call, a channel to the parent would be lost, a debugger would see two starts, and permissions may forbid it. */
+function mayBeginAgain(given: string): boolean {
+  return (
+    process.platform !== 'win32' && process.send === undefined && !/--(inspect|[\w-]*permission)/.test(given)
+  )
 }

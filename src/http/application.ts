@@ -2,7 +2,7 @@ import { channels, type RequestTrace, traced } from '../base/channels.ts'
 import type { Clock } from '../base/clock.ts'
 import { isSilent } from '../base/log.ts'
 import { isCellId } from '../base/store-paths.ts'
-import { CellError, type CellErrorCode } from '../errors.ts'
+import { CellError, type CellErrorCode, isCellError } from '../errors.ts'
 import { InProcessService } from '../service/in-process-service.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import { CellStore } from '../store/cell-store.ts'
@@ -51,11 +51,8 @@ export interface ApplicationOptions extends HandlerOptions {
   node?: NodeView | undefined
 }
 
-/** A body that is refused counts as so many bytes: its connection was read, and perhaps closes. */
+/** A refusal counts as so many bytes: it costs nearly as much as an answer, and after one of a body the connection may close. */
 const REFUSED_BYTES = 15_360
-
-/** What a client asks again for, and a request that is told so costs nearly as much as one that is not. */
-const TRY_AGAIN: ReadonlySet<CellErrorCode> = new Set(['rate_limited', 'busy'])
 
 interface Answered {
   requestId: string
@@ -155,8 +152,8 @@ export class Application {
       const route = match?.resource.path ?? null
       const refusal = this.#refusal(error, request.method, route, requestId)
       code = refusal.code
-      // Who is refused asks again at once, perhaps on hundreds of connections.
-      if (request.accountId !== undefined && TRY_AGAIN.has(code))
+      // Who is refused so asks again at once, perhaps on hundreds of connections.
+      if (request.accountId !== undefined && isToTryAgain(error))
         await this.#context.store.turns.nextSmall(request.accountId, REFUSED_BYTES)
       response = withCommonHeaders(refusal, requestId)
     }
@@ -242,8 +239,8 @@ export class Application {
         turn: () => turns.next(accountId ?? ''),
         smallTurn,
       }).catch(async (refusal) => {
-        // Hundreds of bodies that find no room are as much work for the loop as hundreds of small ones.
-        await smallTurn(REFUSED_BYTES)
+        // Hundreds of bodies that are refused are as much work for the loop as hundreds of small ones.
+        if (!isToTryAgain(refusal)) await smallTurn(REFUSED_BYTES)
         throw refusal
       })
       permit?.check()
@@ -258,9 +255,10 @@ export class Application {
     const permit = new Permit(this.#audience, request, this.#context.store)
     const { accountId } = permit
     if (accountId === undefined) return permit
+    // Before the refusals that follow: each is the account's.
+    request.accountId = accountId
     this.#rates.take(accountId)
     this.#memory.checkUnsent(accountId)
-    request.accountId = accountId
     return permit
   }
 }
@@ -273,6 +271,10 @@ function inProcess(store: CellDirectory, options: HandlerOptions, limits: HttpLi
     sqlPolicy: options.sqlPolicy,
     slowMs: options.slowMs,
   })
+}
+
+function isToTryAgain(error: unknown): boolean {
+  return isCellError(error, 'rate_limited') || isCellError(error, 'busy')
 }
 
 /** @throws `not_found`, `method_not_allowed` */

@@ -71,7 +71,8 @@ function serve(application: Application, request: NodeRequest, clock: Clock): vo
     request.outgoing.destroy()
   }
   const send = (response: HttpResponse) => {
-    request.releaseBody()
+    // Of an operation that was given up, the log may still tell what it was.
+    if (!request.outgoing.destroyed) request.releaseBody()
     try {
       sendResponse(application, request, response, clock)?.catch(failed)
     } catch (error) {

@@ -57,9 +57,10 @@ export class NodeRequest implements HttpRequest {
     const request = this.incoming
     const { body } = request
     if (!request.readableEnded && !request.readableDidRead) {
-      this.#body = new BodyBuffer(this.contentLength, request instanceof ServedMessage)
-      await readAll(request, this.#body, bytesMax, onBytes)
-      return { kind: 'bytes', bytes: this.#body.bytes }
+      const read = new BodyBuffer(this.contentLength, request instanceof ServedMessage)
+      await readAll(request, read, bytesMax, onBytes)
+      this.#body = read
+      return { kind: 'bytes', bytes: read.bytes }
     }
     // A middleware before us has read the stream, and left what it parsed.
     const bytes = typeof body === 'string' ? Buffer.from(body) : body
@@ -121,7 +122,7 @@ function readAll(
     if (request.destroyed) reject(new RequestAborted())
     let isOver = false
     const pace = new ReadPace(request, () => !isOver)
-    const release = () => {
+    const stopReading = () => {
       isOver = true
       request.off('data', onData).off('end', onEnd).off('error', onGone).off('close', onGone)
     }
@@ -133,16 +134,18 @@ function readAll(
         pace.took(body.add(chunk))
       } catch (error) {
         request.pause()
-        release()
+        stopReading()
+        body.release()
         reject(error)
       }
     }
     const onEnd = () => {
-      release()
+      stopReading()
       resolve()
     }
     const onGone = () => {
-      release()
+      stopReading()
+      body.release()
       reject(new RequestAborted())
     }
     request.on('data', onData).on('end', onEnd).on('error', onGone).on('close', onGone)

@@ -1,6 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { DEFAULT_MEMORY_LIMITS } from '../../src/http/memory-budgets.ts'
 import { type Ask, Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
 
@@ -138,6 +139,38 @@ describe('hundreds of small requests at once hold up a neighbour’s small one f
     expect(refused).toBeLessThan(60)
     await Promise.all(all)
   })
+})
+
+test('hundreds of requests that are refused for their rate hold up a neighbour’s for few of them', async () => {
+  await bench.serve(bench.store, viaFetch, { rate: { perSecond: 1, burst: 1 } })
+  const get = { method: 'GET', path: `/v1/databases/${bench.cell}/kv/k` }
+  await bench.send(get)
+  let refused = 0
+  const all = Array.from({ length: 300 }, async () => {
+    const { status } = await bench.send(get)
+    expect(status).toBe(429)
+    refused++
+  })
+  const { status } = await bench.send({ ...put(neighbourCell, 0, 1), key: bench.strangerKey })
+  expect(status).toBe(200)
+  expect(refused).toBeLessThan(60)
+  await Promise.all(all)
+})
+
+test.each([
+  ['the rate', { rate: { perSecond: 1, burst: 1 } }],
+  [
+    'want of room for its body',
+    { limits: { memory: { ...DEFAULT_MEMORY_LIMITS, bodiesPerAccount: 100_000 } } },
+  ],
+  ['its length', { limits: { bodyBytesMax: 100 } }],
+])('a refusal for %s waits for one turn', async (_, options) => {
+  await bench.serve(bench.store, viaFetch, options)
+  await bench.send(put(bench.cell, 0, 1))
+  const small = vi.spyOn(bench.store.turns, 'nextSmall')
+  const { status } = await bench.send(put(bench.cell, 0, 200_000))
+  expect([413, 429]).toContain(status)
+  expect(small).toHaveBeenCalledTimes(1)
 })
 
 test('a revocation passes hundreds of requests of the key’s account that wait', async () => {

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import fs from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { ONE_HELPER_THREAD } from '../../base/helper-threads.ts'
+import { helperThreadOptions } from '../../base/helper-threads.ts'
 
 /** In a clone the entries are TypeScript files; in the package they are bundles of their own. */
 const isClone = import.meta.url.endsWith('.ts')
@@ -87,7 +87,7 @@ function spawnChild(
   { data = '', cpu = '' }: Limits,
   env: NodeJS.ProcessEnv,
 ): ChildProcess {
-  const program = [process.execPath, ONE_HELPER_THREAD, ...args]
+  const program = [process.execPath, ...helperThreadOptions(env['NODE_OPTIONS']), ...args]
   const [command = '', ...rest] = fs.existsSync(SHELL)
     ? [SHELL, '-c', WITH_LIMITS, SHELL, data, cpu, ...program]
     : program

@@ -183,6 +183,7 @@ export class WorkerService implements CellService {
     // What many deletions wait for ends for all of them at once.
     const turn = () => this.#core.turns.next(accountId ?? '')
     await turn()
+    this.#assertRunning()
     permit?.check()
     const deletedAt = this.#core.lifecycle.markDeleted(cellId, requestId)
     this.#workers.forget(cellId)

@@ -90,7 +90,9 @@ export class MessageReader {
     const begun = this.#begun
     if (this.#length < begun.length) return 0
     if (this.#length === LENGTH_BYTES) {
-      this.#begun = Buffer.allocUnsafe(LENGTH_BYTES + begun.readUInt32LE(0))
+      const length = begun.readUInt32LE(0)
+      if (length === 0) throw new Error('A message of no bytes has come: the other process is broken.')
+      this.#begun = Buffer.allocUnsafe(LENGTH_BYTES + length)
       begun.copy(this.#begun)
       return 0
     }

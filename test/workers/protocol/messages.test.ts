@@ -46,6 +46,15 @@ test('what a message holds outlives the pieces that it came in', () => {
   }
 })
 
+test('a message of no bytes is refused, however its length is cut', () => {
+  for (const pieces of [[4], [2, 2], [1, 3]]) {
+    const reader = new MessageReader(() => {})
+    expect(() => {
+      for (const length of pieces) reader.push(Buffer.alloc(length))
+    }).toThrow()
+  }
+})
+
 test.each([
   [0, true],
   [-0, false],
