@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http'
 import type { Clock, Timer } from '../base/clock.ts'
 import { releaseBytes } from '../base/release-bytes.ts'
+import { ownsBody } from './body-owner.ts'
 import { ReadPace } from './read-pace.ts'
-import { ServedMessage } from './served-message.ts'
 
 /** After an early answer, this much of what the client still sends is read and dropped before the connection closes. */
 export const DRAIN_BYTES_MAX = 16_777_216
@@ -69,7 +69,7 @@ class Drain {
 
   readonly #onData = (chunk: Buffer): void => {
     const { length } = chunk
-    if (this.#request instanceof ServedMessage) releaseBytes(chunk)
+    if (ownsBody(this.#request)) releaseBytes(chunk)
     this.#size += length
     if (this.#size > DRAIN_BYTES_MAX) this.#end(false)
     else if (this.#size - this.#sizeBefore >= PLACE_BYTES) this.#rest()

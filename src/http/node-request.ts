@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { BodyBuffer } from './body-buffer.ts'
+import { ownsBody } from './body-owner.ts'
 import { type HttpRequest, RequestAborted, type RequestBody } from './http-message.ts'
 import { ReadPace } from './read-pace.ts'
 import { bodyTooLarge } from './request-body.ts'
 import { splitTarget } from './request-target.ts'
-import { ServedMessage } from './served-message.ts'
 
 /** What frameworks add to Node's own request: the body that they parsed, the prefix that they removed from the path. */
 interface FrameworkRequest extends IncomingMessage {
@@ -57,7 +57,7 @@ export class NodeRequest implements HttpRequest {
     const request = this.incoming
     const { body } = request
     if (!request.readableEnded && !request.readableDidRead) {
-      const read = new BodyBuffer(this.contentLength, request instanceof ServedMessage)
+      const read = new BodyBuffer(this.contentLength, ownsBody(request))
       await readAll(request, read, bytesMax, onBytes)
       this.#body = read
       return { kind: 'bytes', bytes: read.bytes }

@@ -1,16 +1,16 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { createServer, IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, ListenOptions, Socket } from 'node:net'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import { AddressCounts } from './address-counts.ts'
 import { Application, type ApplicationOptions } from './application.ts'
 import type { Audience } from './audience.ts'
+import { OWNS_BODY } from './body-owner.ts'
 import { type ConnectionLimits, defaultConnectionLimits } from './connection-limits.ts'
 import { ConnectionOrder } from './connection-order.ts'
 import type { HttpResponse } from './http-message.ts'
 import type { MemoryUse } from './memory-budgets.ts'
 import { answer, listenerOf } from './node-listener.ts'
 import { missingHost, Refusals, tooManyConnections, tooManyOfAddress } from './refusals.ts'
-import { ServedMessage } from './served-message.ts'
 
 /** How often Node.js looks for connections that are past their times. With its default they would live 30 s longer. */
 const TIMEOUT_CHECK_MS = 1_000
@@ -143,6 +143,12 @@ export class NodeServer {
         resolve()
       })
     })
+  }
+}
+
+class ServedMessage extends IncomingMessage {
+  get [OWNS_BODY](): true {
+    return true
   }
 }
 
