@@ -146,6 +146,7 @@ export class NodeServer {
   }
 }
 
+/** A request of this server alone: see {@link OWNS_BODY}. */
 class ServedMessage extends IncomingMessage {
   get [OWNS_BODY](): true {
     return true
