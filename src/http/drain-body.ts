@@ -45,7 +45,7 @@ class Drain {
     this.#request = request
     this.#clock = clock
     this.#onEnd = onEnd
-    this.#pace = new ReadPace(request, () => this.#place !== undefined)
+    this.#pace = new ReadPace(request, '', () => this.#place !== undefined)
     this.#deadline = clock.setTimer(() => this.#end(false), DRAIN_MS_MAX)
     request
       .on('data', this.#onData)

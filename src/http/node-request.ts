@@ -58,7 +58,7 @@ export class NodeRequest implements HttpRequest {
     const { body } = request
     if (!request.readableEnded && !request.readableDidRead) {
       const read = new BodyBuffer(this.contentLength, ownsBody(request))
-      await readAll(request, read, bytesMax, onBytes)
+      await readAll(request, read, { bytesMax, onBytes, account: this.accountId ?? '' })
       this.#body = read
       return { kind: 'bytes', bytes: read.bytes }
     }
@@ -111,17 +111,24 @@ export function lengthOf({ headers, httpVersionMajor }: IncomingMessage): number
   return headers['transfer-encoding'] === undefined && httpVersionMajor < 2 ? 0 : undefined
 }
 
+interface BodyReading {
+  bytesMax: number
+  /** Told how long the body has become. */
+  onBytes: ((bytes: number) => void) | undefined
+  /** '' if it is not known. */
+  account: string
+}
+
 function readAll(
   request: IncomingMessage,
   body: BodyBuffer,
-  bytesMax: number,
-  onBytes?: (bytes: number) => void,
+  { bytesMax, onBytes, account }: BodyReading,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
     // Its event came before we listened.
     if (request.destroyed) reject(new RequestAborted())
     let isOver = false
-    const pace = new ReadPace(request, () => !isOver)
+    const pace = new ReadPace(request, account, () => !isOver)
     const stopReading = () => {
       isOver = true
       request.off('data', onData).off('end', onEnd).off('error', onGone).off('close', onGone)

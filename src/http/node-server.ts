@@ -7,6 +7,7 @@ import type { Audience } from './audience.ts'
 import { OWNS_BODY } from './body-owner.ts'
 import { type ConnectionLimits, defaultConnectionLimits } from './connection-limits.ts'
 import { ConnectionOrder } from './connection-order.ts'
+import { FirstReads } from './first-reads.ts'
 import type { HttpResponse } from './http-message.ts'
 import type { MemoryUse } from './memory-budgets.ts'
 import { answer, listenerOf } from './node-listener.ts'
@@ -45,8 +46,11 @@ export class NodeServer {
     const listener = listenerOf(application, store.clock, options.basePath)
     const order = new ConnectionOrder()
     const refusals = new Refusals(store.clock, order, (code) => application.counts.refused(code))
-    const take = (request: IncomingMessage, response: ServerResponse) =>
+    const firstReads = new FirstReads(store.clock)
+    const take = (request: IncomingMessage, response: ServerResponse) => {
+      firstReads.came(request.socket)
       order.take(request, response, () => start(request, response))
+    }
     const start = (request: IncomingMessage, response: ServerResponse) => {
       if (isLastOfConnection(response)) response.shouldKeepAlive = false
       const surplus = this.#surplus.get(request.socket)
@@ -77,7 +81,10 @@ export class NodeServer {
     this.#server.on('connect', (_request, socket) => refusals.refuse(new Error('CONNECT'), socket))
     this.#server.on('clientError', (error, socket) => refusals.refuse(error, socket))
     const addresses = new AddressCounts(limits.connectionsMax, limits.connectionsPerAddressMax)
-    this.#server.on('connection', (socket) => this.#count(socket, limits.connectionsMax, addresses))
+    this.#server.on('connection', (socket) => {
+      this.#count(socket, limits.connectionsMax, addresses)
+      if (!socket.destroyed) firstReads.add(socket)
+    })
     this.#server.timeout = limits.stalledMs
     this.#server.on('timeout', (socket) => {
       // A client whose answer is not ready is not stalled. Every other one has had its time.

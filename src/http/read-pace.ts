@@ -1,22 +1,30 @@
 import type { IncomingMessage } from 'node:http'
+import { AccountQueue } from '../base/account-queue.ts'
 
 /** What Node.js reads of a connection at most at a time. */
 export const READ_BYTES = 65_536
 /** What a piece counts beside its bytes: a body can come in pieces of one byte. */
 const PIECE_BYTES = 64
+/** Bodies of which the next piece is read in one turn of the event loop: about two milliseconds of work. */
+export const PIECES_PER_TURN = 8
 
 /**
- * Reads a body a piece per turn of the event loop. After a piece more waits, and libuv would read on, of each body, as long as
- * there is any.
+ * Reads a body a piece at a time, and few pieces of all bodies in one turn of the event loop. Accounts take turns. After a piece more
+ * waits, and libuv would read on, of each body, as long as there is any.
  */
 export class ReadPace {
   readonly #request: IncomingMessage
+  readonly #account: string
   readonly #mayRead: () => boolean
   #read = 0
 
-  /** @param mayRead whether the request is still read when its next turn comes */
-  constructor(request: IncomingMessage, mayRead: () => boolean) {
+  /**
+   * @param account whose body it is; '' if that is not known
+   * @param mayRead whether the request is still read when its next turn comes
+   */
+  constructor(request: IncomingMessage, account: string, mayRead: () => boolean) {
     this.#request = request
+    this.#account = account
     this.#mayRead = mayRead
   }
 
@@ -26,10 +34,26 @@ export class ReadPace {
     if (this.#read < READ_BYTES) return
     this.#read = 0
     this.#request.pause()
-    setImmediate(this.#goOn)
+    if (paused.size === 0) setImmediate(resumeSome)
+    paused.add(this.#account, this)
   }
 
-  readonly #goOn = (): void => {
-    if (this.#mayRead()) this.#request.resume()
+  /** @returns false if nobody reads it any more */
+  goOn(): boolean {
+    if (!this.#mayRead()) return false
+    this.#request.resume()
+    return true
   }
+}
+
+/** The bodies of this process, which has one event loop. */
+const paused = new AccountQueue<ReadPace>()
+
+function resumeSome(): void {
+  for (let pieces = 0; pieces < PIECES_PER_TURN; ) {
+    const next = paused.take()
+    if (next === undefined) return
+    if (next.goOn()) pieces++
+  }
+  if (paused.size > 0) setImmediate(resumeSome)
 }
