@@ -2,6 +2,7 @@ import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import os from 'node:os'
 import type { Readable, Writable } from 'node:stream'
+import { lowerPriority } from '../../base/lower-priority.ts'
 import { releaseBytes } from '../../base/release-bytes.ts'
 import { type ProcessIdentity, processIdentity } from '../../catalog/directory-lock.ts'
 import { encodeMessage, MessageReader } from '../protocol/messages.ts'
@@ -55,11 +56,7 @@ export class ChildLink<Sent, Received> {
 
   /** Lowers its priority, so that it does not slow down the other processes. */
   yieldToOthers(): void {
-    try {
-      os.setPriority(this.identity.pid, os.constants.priority.PRIORITY_LOW)
-    } catch {
-      // The process has just ended.
-    }
+    lowerPriority(this.identity.pid, os.constants.priority.PRIORITY_LOW)
   }
 
   kill(): void {
