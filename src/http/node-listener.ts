@@ -4,8 +4,8 @@ import type { Clock } from '../base/clock.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import type { Application } from './application.ts'
 import { applicationLoader } from './application-loader.ts'
+import { BodyDrains } from './body-drains.ts'
 import { ConnectionOrder } from './connection-order.ts'
-import { drainRest } from './drain-body.ts'
 import { FileBody } from './file-body.ts'
 import type { HandlerOptions } from './handler-options.ts'
 import { type BodyStream, bodyBytes, type HttpResponse, NOT_MODIFIED } from './http-message.ts'
@@ -30,6 +30,7 @@ export function createListener(
   const load = applicationLoader(store, options)
   const mount = checkBasePath(options.basePath ?? '')
   const order = new ConnectionOrder()
+  const drains = new BodyDrains(store.clock)
   let application: Application | undefined
   return (incoming, outgoing) => {
     // At once: a framework may change the path when this returns.
@@ -39,13 +40,13 @@ export function createListener(
 
   function start(request: NodeRequest, outgoing: ServerResponse): void {
     if (application !== undefined) {
-      serve(application, request, store.clock)
+      serve(application, request, drains)
       return
     }
     load()
       .then((loaded) => {
         application = loaded
-        serve(application, request, store.clock)
+        serve(application, request, drains)
       })
       // The loader has reported it.
       .catch(() => outgoing.destroy())
@@ -55,17 +56,17 @@ export function createListener(
 /** The listener of an application that is loaded. */
 export function listenerOf(
   application: Application,
-  clock: Clock,
+  { clock, drains }: { clock: Clock; drains: BodyDrains },
   basePath = '',
 ): (request: IncomingMessage, response: ServerResponse) => void {
   const mount = checkBasePath(basePath)
   return (incoming, outgoing) => {
     const processing = application.audience.sendsProgress ? new Processing(outgoing, clock) : undefined
-    serve(application, new NodeRequest(incoming, outgoing, mount, processing?.tell), clock)
+    serve(application, new NodeRequest(incoming, outgoing, mount, processing?.tell), drains)
   }
 }
 
-function serve(application: Application, request: NodeRequest, clock: Clock): void {
+function serve(application: Application, request: NodeRequest, drains: BodyDrains): void {
   const failed = (error: unknown) => {
     application.reportBug(error, { method: request.method })
     request.outgoing.destroy()
@@ -74,7 +75,7 @@ function serve(application: Application, request: NodeRequest, clock: Clock): vo
     // Of an operation that was given up, the log may still tell what it was.
     if (!request.outgoing.destroyed) request.releaseBody()
     try {
-      sendResponse(application, request, response, clock)?.catch(failed)
+      sendResponse(application, request, response, drains)?.catch(failed)
     } catch (error) {
       failed(error)
     }
@@ -87,7 +88,7 @@ function sendResponse(
   application: Application,
   request: NodeRequest,
   response: HttpResponse,
-  clock: Clock,
+  drains: BodyDrains,
 ): void | Promise<void> {
   const { incoming, outgoing } = request
   if (application.shuttingDown) response.headers['Connection'] = 'close'
@@ -99,7 +100,7 @@ function sendResponse(
     return undefined
   }
   if (response.body instanceof FileBody) return sendFile(request, response, response.body)
-  const sent = answer(incoming, outgoing, response, clock)
+  const sent = answer(incoming, outgoing, response, drains, request.accountId)
   releaseOnceTaken(charge, outgoing)
   return sent
 }
@@ -137,29 +138,33 @@ function releaseOnceTaken(charge: UnsentCharge, outgoing: ServerResponse): void 
   if (charge.bytes > 0) outgoing.once('close', () => charge.keep(0))
 }
 
-/** Sends an answer, whether or not the request has been read. */
+/** Sends an answer, whether or not the request has been read. @param account whose request it is, if that is known */
 export function answer(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
   response: HttpResponse,
-  clock: Clock,
+  drains: BodyDrains,
+  account?: string,
 ): void | Promise<void> {
   // The client is gone, or other code, such as a time limit, has answered already.
   if (outgoing.destroyed || outgoing.headersSent) return
   writeHead(outgoing, response)
   if (incoming.complete || lengthOf(incoming) === 0) outgoing.end(response.body)
-  else return sendEarly(incoming, outgoing, response, clock)
+  else {
+    // A socket forgets it when it closes.
+    const sender = account ?? incoming.socket.remoteAddress ?? ''
+    return sendEarly(incoming, outgoing, response, { drains, sender })
+  }
 }
 
-/** Sends the answer at once, but ends it only when the client has nothing more to send: see {@link drainRest}. */
+/** Sends the answer, but ends it only when the client has nothing more to send: see {@link BodyDrains}. */
 async function sendEarly(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
   response: HttpResponse,
-  clock: Clock,
+  { drains, sender }: { drains: BodyDrains; sender: string },
 ): Promise<void> {
-  outgoing.write(response.body)
-  const drained = await drainRest(incoming, clock)
+  const drained = await drains.drain(incoming, sender, () => outgoing.write(response.body))
   outgoing.end()
   if (!drained) incoming.destroy()
 }

@@ -4,6 +4,7 @@ import type { CellDirectory } from '../store/cell-directory.ts'
 import { AddressCounts } from './address-counts.ts'
 import { Application, type ApplicationOptions } from './application.ts'
 import type { Audience } from './audience.ts'
+import { BodyDrains } from './body-drains.ts'
 import { OWNS_BODY } from './body-owner.ts'
 import { type ConnectionLimits, defaultConnectionLimits } from './connection-limits.ts'
 import { ConnectionOrder } from './connection-order.ts'
@@ -43,10 +44,12 @@ export class NodeServer {
     this.#store = store
     const application = new Application(store, { ...options, shutdown: this.#shutdown.signal }, audience)
     this.#application = application
-    const listener = listenerOf(application, store.clock, options.basePath)
+    const { clock } = store
+    const drains = new BodyDrains(clock)
+    const listener = listenerOf(application, { clock, drains }, options.basePath)
     const order = new ConnectionOrder()
-    const refusals = new Refusals(store.clock, order, (code) => application.counts.refused(code))
-    const firstReads = new FirstReads(store.clock)
+    const refusals = new Refusals({ clock, order, drains }, (code) => application.counts.refused(code))
+    const firstReads = new FirstReads(clock)
     const take = (request: IncomingMessage, response: ServerResponse) => {
       firstReads.came(request.socket)
       order.take(request, response, () => start(request, response))
@@ -54,8 +57,8 @@ export class NodeServer {
     const start = (request: IncomingMessage, response: ServerResponse) => {
       if (isLastOfConnection(response)) response.shouldKeepAlive = false
       const surplus = this.#surplus.get(request.socket)
-      if (surplus !== undefined) answer(request, response, surplus, store.clock)
-      else if (lacksHost(request)) answer(request, response, missingHost(), store.clock)
+      if (surplus !== undefined) answer(request, response, surplus, drains)
+      else if (lacksHost(request)) answer(request, response, missingHost(), drains)
       else listener(request, response)
     }
     this.#server = createServer(

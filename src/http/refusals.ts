@@ -4,9 +4,9 @@ import type { Duplex } from 'node:stream'
 import type { Clock } from '../base/clock.ts'
 import { overLimit, TRY_LATER } from '../base/over-limit.ts'
 import { CellError, type CellErrorCode } from '../errors.ts'
+import { type BodyDrains, DRAIN_MS_MAX } from './body-drains.ts'
 import { withCommonHeaders } from './common-headers.ts'
 import type { ConnectionOrder } from './connection-order.ts'
-import { DRAIN_MS_MAX } from './drain-body.ts'
 import { bodyBytes, type HttpResponse } from './http-message.ts'
 import { answer } from './node-listener.ts'
 import { problemResponse } from './problem.ts'
@@ -19,13 +19,18 @@ import { problemResponse } from './problem.ts'
 export class Refusals {
   readonly #clock: Clock
   readonly #order: ConnectionOrder
+  readonly #drains: BodyDrains
   readonly #told: (code: CellErrorCode) => void
   readonly #refused = new WeakSet<Duplex>()
 
   /** @param told called with the code of each refusal */
-  constructor(clock: Clock, order: ConnectionOrder, told: (code: CellErrorCode) => void) {
+  constructor(
+    { clock, order, drains }: { clock: Clock; order: ConnectionOrder; drains: BodyDrains },
+    told: (code: CellErrorCode) => void,
+  ) {
     this.#clock = clock
     this.#order = order
+    this.#drains = drains
     this.#told = told
   }
 
@@ -36,20 +41,23 @@ export class Refusals {
     // Node.js no longer listens to a socket that it has handed over, and an error without a listener ends the process.
     socket.on('error', () => {})
     const response = this.#order.owed(socket)
-    const why = refusalOf(error.code)
-    const refusal = problem(why)
-    const end = () => this.#end(socket, wireText(refusal, this.#clock.now()))
-    if (!socket.writable || error.code === 'ECONNRESET') {
+    // Its client has sent a part of a request, and has gone.
+    const isGone =
+      error.code === 'ECONNRESET' || (error.code === 'HPE_INVALID_EOF_STATE' && response === undefined)
+    if (!socket.writable || isGone) {
       socket.destroy()
       return
     }
+    const why = refusalOf(error.code)
+    const refusal = problem(why)
+    const end = () => this.#end(socket, wireText(refusal, this.#clock.now()))
     this.#told(why.code)
     if (response === undefined) end()
     else if (response.req.complete) response.once('finish', end)
     // The request's own body broke off. If its answer went out early, that is the answer.
     else if (response.headersSent) this.#end(socket, '')
     // Its turn has not come: Node.js keeps the order.
-    else if (response.socket === null) answer(response.req, response, refusal, this.#clock)
+    else if (response.socket === null) answer(response.req, response, refusal, this.#drains)
     else end()
   }
 

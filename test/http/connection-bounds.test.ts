@@ -85,6 +85,13 @@ describe('what never becomes a request is answered like every other error, and i
   })
 })
 
+test('a client that goes in the middle of its headers is told nothing: nobody reads it', async () => {
+  const port = await start()
+  const { socket, ended } = exchange(port, 'GET /healthz HTTP/1.1\r\nHo')
+  socket.end()
+  expect(await ended).toBe('')
+})
+
 describe('an answer that is due comes first', () => {
   /** A cell that answers when it is told to. */
   function gated() {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { DRAIN_BYTES_MAX } from '../../src/http/drain-body.ts'
+import { DRAIN_BYTES_MAX } from '../../src/http/body-drains.ts'
 import { createHandler } from '../../src/http/fetch-handler.ts'
 import { Bench } from '../support/http/bench.ts'
 import { DrainClock } from '../support/http/stepped-clock.ts'

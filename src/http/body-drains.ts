@@ -1,0 +1,214 @@
+import type { IncomingMessage } from 'node:http'
+import { AccountQueue } from '../base/account-queue.ts'
+import type { Clock, Timer } from '../base/clock.ts'
+import { releaseBytes } from '../base/release-bytes.ts'
+import { TokenBuckets } from '../base/token-buckets.ts'
+import { ownsBody } from './body-owner.ts'
+import { ReadPace } from './read-pace.ts'
+
+/** After an early answer, this much of what the client still sends is read and dropped before the connection closes. */
+export const DRAIN_BYTES_MAX = 16_777_216
+export const DRAIN_MS_MAX = 5_000
+/** Bodies that are read at the same time: every turn of the event loop reads a piece of some. */
+export const DRAINS_AT_ONCE = 16
+/** A body gives its place to the next one that waits after so many bytes, or so many milliseconds. */
+const PLACE_BYTES = 262_144
+export const PLACE_MS = 20
+/** Of the bodies of one sender, bytes that are read per second all the time, and at once after a pause. */
+export const DRAIN_RATE = { perSecond: DRAIN_BYTES_MAX, burst: 4 * DRAIN_BYTES_MAX }
+/** Bodies that wait, of one sender and of all. Of others the connection is cut at once. */
+export const WAITING_MAX = { ofSender: 1_024, total: 4_096 }
+/** How often it looks whose time is over, and whose senders may have more read. */
+export const CHECK_MS = 10
+/** Bodies that are cut at a time: those of hundreds of requests that came together are over together. */
+export const CUTS_AT_ONCE = 8
+
+/**
+ * Reads the rest of refused requests' bodies and drops it: most clients send all of a body before they read the answer, and see a
+ * reset if the connection closes first. Few bodies are read at the same time, and of each sender so much per second; the others wait
+ * unread, and for their answers. Hundreds that an account sends although it is refused must not keep the event loop busy: answered at
+ * once, they would be sent again as fast as the node can refuse them.
+ */
+export class BodyDrains {
+  readonly #clock: Clock
+  readonly #bytes: TokenBuckets
+  /** By sender. */
+  readonly #waiting = new AccountQueue<Drain>()
+  /** All, in the order in which they came. */
+  readonly #open = new Set<Drain>()
+  #taken = 0
+  #hasCheck = false
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+    this.#bytes = new TokenBuckets(DRAIN_RATE, clock)
+  }
+
+  /**
+   * @param sender the account; of a request that has none, the address
+   * @param answer called once, when the answer may go out; not if the client has gone
+   * @returns false if the client sent too much or took too long, so that the connection has to be cut
+   */
+  drain(request: IncomingMessage, sender: string, answer: () => void): Promise<boolean> {
+    const isCut =
+      this.#waiting.sizeOf(sender) >= WAITING_MAX.ofSender || this.#waiting.size >= WAITING_MAX.total
+    if (request.complete || request.destroyed || isCut) {
+      if (!request.destroyed) answer()
+      if (!isCut) request.resume()
+      return Promise.resolve(!request.destroyed && !isCut)
+    }
+    request.pause()
+    return new Promise((onEnd) => {
+      const drain: Drain = new Drain(request, this.#clock, {
+        sender,
+        answer,
+        read: (bytes) => this.#bytes.take(sender, bytes),
+        rests: () => {
+          this.#taken--
+          this.#waiting.add(sender, drain)
+          this.#fill()
+        },
+        ended: (drained, hadPlace) => {
+          this.#open.delete(drain)
+          this.#waiting.remove(sender, drain)
+          if (hadPlace) this.#taken--
+          onEnd(drained)
+          this.#fill()
+        },
+      })
+      this.#open.add(drain)
+      this.#waiting.add(sender, drain)
+      this.#fill()
+      this.#checkLater()
+    })
+  }
+
+  #fill(): void {
+    while (this.#taken < DRAINS_AT_ONCE) {
+      const next = this.#waiting.take((sender) => this.#bytes.waitMs(sender) === 0)
+      if (next === undefined) return
+      this.#taken++
+      next.read()
+    }
+  }
+
+  #checkLater(): void {
+    if (this.#hasCheck || this.#open.size === 0) return
+    this.#hasCheck = true
+    this.#clock.setTimer(() => {
+      this.#hasCheck = false
+      this.#cutOverdue()
+      this.#fill()
+      this.#checkLater()
+    }, CHECK_MS)
+  }
+
+  #cutOverdue(): void {
+    const begunBefore = this.#clock.monotonic() - DRAIN_MS_MAX
+    let cuts = 0
+    for (const oldest of this.#open) {
+      if (oldest.begunAt > begunBefore || cuts++ === CUTS_AT_ONCE) return
+      oldest.cut()
+    }
+  }
+}
+
+interface DrainEvents {
+  sender: string
+  answer(): void
+  read(bytes: number): void
+  /** It gives up its place, and needs another one. */
+  rests(): void
+  ended(drained: boolean, hadPlace: boolean): void
+}
+
+/** One body. */
+class Drain {
+  readonly #request: IncomingMessage
+  readonly #clock: Clock
+  readonly #events: DrainEvents
+  /** In the clock's monotonic time. */
+  readonly begunAt: number
+  readonly #pace: ReadPace
+  #size = 0
+  /** What it had read when it got its place. */
+  #sizeBefore = 0
+  #place: Timer | undefined
+  #isAnswered = false
+  #isOver = false
+
+  constructor(request: IncomingMessage, clock: Clock, events: DrainEvents) {
+    this.#request = request
+    this.#clock = clock
+    this.#events = events
+    this.#pace = new ReadPace(request, events.sender, () => this.#place !== undefined)
+    this.begunAt = clock.monotonic()
+    request
+      .on('data', this.#onData)
+      .on('end', this.#onWhole)
+      .on('error', this.#onGone)
+      .on('close', this.#onGone)
+    // Its listener would have made it flow.
+    request.pause()
+  }
+
+  /** It has a place, and reads until it gives that up. */
+  read(): void {
+    this.#sizeBefore = this.#size
+    this.#place = this.#clock.setTimer(() => this.#rest(), PLACE_MS)
+    this.#answer()
+    this.#request.resume()
+  }
+
+  /** Its time is over. */
+  cut(): void {
+    this.#answer()
+    this.#end(false)
+  }
+
+  #answer(): void {
+    if (this.#isAnswered) return
+    this.#isAnswered = true
+    this.#events.answer()
+  }
+
+  readonly #onData = (chunk: Buffer): void => {
+    const { length } = chunk
+    if (ownsBody(this.#request)) releaseBytes(chunk)
+    this.#size += length
+    this.#events.read(length)
+    if (this.#size > DRAIN_BYTES_MAX) this.#end(false)
+    else if (this.#size - this.#sizeBefore >= PLACE_BYTES) this.#rest()
+    else this.#pace.took(length)
+  }
+
+  readonly #onWhole = (): void => this.#end(true)
+
+  readonly #onGone = (): void => this.#end(false)
+
+  /** Lets the others read. */
+  #rest(): void {
+    if (!this.#leave()) return
+    this.#request.pause()
+    this.#events.rests()
+  }
+
+  /** @returns false if it has no place */
+  #leave(): boolean {
+    if (this.#place === undefined) return false
+    this.#place.cancel()
+    this.#place = undefined
+    return true
+  }
+
+  #end(drained: boolean): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    const request = this.#request
+    request.off('data', this.#onData).off('end', this.#onWhole)
+    request.off('error', this.#onGone).off('close', this.#onGone)
+    // Without a listener, an error that comes later would end the process.
+    request.on('error', () => {})
+    this.#events.ended(drained, this.#leave())
+  }
+}
