@@ -55,8 +55,8 @@ export class ChildLink<Sent, Received> {
   }
 
   /** Lowers its priority, so that it does not slow down the other processes. */
-  yieldToOthers(priority = os.constants.priority.PRIORITY_LOW): void {
-    lowerPriority(this.identity.pid, priority)
+  yieldToOthers(): void {
+    lowerPriority(this.identity.pid, os.constants.priority.PRIORITY_LOW)
   }
 
   kill(): void {

@@ -1,4 +1,3 @@
-import os from 'node:os'
 import { localFailure, toBackupError } from '../../backup/archive/backup-errors.ts'
 import {
   type ArchiverClient,
@@ -107,8 +106,6 @@ export class ArchiverProcess implements ArchiverClient {
       return
     }
     this.#child = child
-    // Users wait for the other processes. It has what they leave, and a tenth of a processor at least where they leave nothing.
-    child.yieldToOthers(os.constants.priority.PRIORITY_BELOW_NORMAL)
     // Recorded before it opens anything, so that the next owner of the directory can end it.
     publish(child.identity)
     child.send({ type: 'settings', settings: { ...settings, epoch: epoch() } })

@@ -185,8 +185,11 @@ export class WorkerService implements CellService {
     await turn()
     this.#assertRunning()
     permit?.check()
-    const deletedAt = this.#core.lifecycle.markDeleted(cellId, requestId)
-    this.#workers.forget(cellId)
+    const deletedAt = await this.#core.durably(() => {
+      const at = this.#core.lifecycle.markDeleted(cellId, requestId)
+      this.#workers.forget(cellId)
+      return at
+    })
     await this.#workers.runTask({ task: 'release', cellId })
     await turn()
     // If a restore brought the cell back meanwhile, its files are new and stay. A record can also be forgotten.
