@@ -37,10 +37,19 @@ export class AddressCounts {
   /** Undefined: a Unix socket, or this machine if it is not counted. */
   #senderOf(address: string | undefined): string | undefined {
     if (address === undefined || address === '') return undefined
-    const plain = address.startsWith('::ffff:') ? address.slice(7) : address
-    if (!this.#countsLoopback && isLoopback(plain)) return undefined
-    return isIPv6(plain) ? networkOf(plain) : plain
+    if (!this.#countsLoopback && isLoopback(plainOf(address))) return undefined
+    return senderOf(address)
   }
+}
+
+/** Who has an address: a host has many of IPv6. Empty for a Unix socket, and for a socket that is closed. */
+export function senderOf(address = ''): string {
+  const plain = plainOf(address)
+  return isIPv6(plain) ? networkOf(plain) : plain
+}
+
+function plainOf(address: string): string {
+  return address.startsWith('::ffff:') ? address.slice(7) : address
 }
 
 /** The first 64 bits: a host has all the addresses behind them. */

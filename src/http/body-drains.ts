@@ -16,7 +16,10 @@ const PLACE_BYTES = 262_144
 export const PLACE_MS = 20
 /** Of the bodies of one sender, bytes that are read per second all the time, and at once after a pause. */
 export const DRAIN_RATE = { perSecond: DRAIN_BYTES_MAX, burst: 4 * DRAIN_BYTES_MAX }
-/** Bodies that wait, of one sender and of all. Of others the connection is cut at once. */
+/**
+ * Bodies that wait, of one sender and of all. Of others the connection is cut at once; one body of each sender may still wait beyond
+ * the number of all, up to twice that.
+ */
 export const WAITING_MAX = { ofSender: 1_024, total: 4_096 }
 /** How often it looks whose time is over, and whose senders may have more read. */
 export const CHECK_MS = 10
@@ -35,7 +38,7 @@ export class BodyDrains {
   /** By sender. */
   readonly #waiting = new AccountQueue<Drain>()
   /** All, in the order in which they came. */
-  readonly #open = new Set<Drain>()
+  readonly #open = new Map<IncomingMessage, Drain>()
   #taken = 0
   #hasCheck = false
 
@@ -47,15 +50,14 @@ export class BodyDrains {
   /**
    * @param sender the account; of a request that has none, the address
    * @param answer called once, when the answer may go out; not if the client has gone
-   * @returns false if the client sent too much or took too long, so that the connection has to be cut
+   * @returns false if the connection has to be cut: the client has gone, sent too much or took too long, or too many wait
    */
   drain(request: IncomingMessage, sender: string, answer: () => void): Promise<boolean> {
-    const isCut =
-      this.#waiting.sizeOf(sender) >= WAITING_MAX.ofSender || this.#waiting.size >= WAITING_MAX.total
-    if (request.complete || request.destroyed || isCut) {
-      if (!request.destroyed) answer()
-      if (!isCut) request.resume()
-      return Promise.resolve(!request.destroyed && !isCut)
+    if (request.destroyed) return Promise.resolve(false)
+    if (request.complete || this.#isFull(sender)) {
+      answer()
+      if (request.complete) request.resume()
+      return Promise.resolve(request.complete)
     }
     request.pause()
     return new Promise((onEnd) => {
@@ -69,18 +71,29 @@ export class BodyDrains {
           this.#fill()
         },
         ended: (drained, hadPlace) => {
-          this.#open.delete(drain)
+          this.#open.delete(request)
           this.#waiting.remove(sender, drain)
           if (hadPlace) this.#taken--
           onEnd(drained)
           this.#fill()
         },
       })
-      this.#open.add(drain)
+      this.#open.set(request, drain)
       this.#waiting.add(sender, drain)
       this.#fill()
       this.#checkLater()
     })
+  }
+
+  /** Has the answer go out now, if it waits: its connection is about to end. */
+  answer(request: IncomingMessage): void {
+    this.#open.get(request)?.answer()
+  }
+
+  #isFull(sender: string): boolean {
+    const { size } = this.#waiting
+    const own = this.#waiting.sizeOf(sender)
+    return own >= WAITING_MAX.ofSender || size >= WAITING_MAX.total * (own > 0 ? 1 : 2)
   }
 
   #fill(): void {
@@ -106,7 +119,7 @@ export class BodyDrains {
   #cutOverdue(): void {
     const begunBefore = this.#clock.monotonic() - DRAIN_MS_MAX
     let cuts = 0
-    for (const oldest of this.#open) {
+    for (const oldest of this.#open.values()) {
       if (oldest.begunAt > begunBefore || cuts++ === CUTS_AT_ONCE) return
       oldest.cut()
     }
@@ -148,25 +161,23 @@ class Drain {
       .on('end', this.#onWhole)
       .on('error', this.#onGone)
       .on('close', this.#onGone)
-    // Its listener would have made it flow.
-    request.pause()
   }
 
   /** It has a place, and reads until it gives that up. */
   read(): void {
     this.#sizeBefore = this.#size
     this.#place = this.#clock.setTimer(() => this.#rest(), PLACE_MS)
-    this.#answer()
+    this.answer()
     this.#request.resume()
   }
 
   /** Its time is over. */
   cut(): void {
-    this.#answer()
+    this.answer()
     this.#end(false)
   }
 
-  #answer(): void {
+  answer(): void {
     if (this.#isAnswered) return
     this.#isAnswered = true
     this.#events.answer()

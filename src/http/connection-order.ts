@@ -19,12 +19,18 @@ export class ConnectionOrder {
       start()
       return
     }
-    socket.pause()
+    // Node.js resumes the socket in the next tick, each time that a request is whole; a pause before that would not last.
+    let waits = true
+    queueMicrotask(() => {
+      if (waits) socket.pause()
+    })
     before.once('finish', () => {
-      // Its answer was the connection's last, or this request was refused meanwhile.
-      if (!socket.writable || response.headersSent) return
+      waits = false
+      // Its answer was the connection's last.
+      if (!socket.writable) return
       socket.resume()
-      start()
+      // This request may have been refused meanwhile.
+      if (!response.headersSent) start()
     })
   }
 

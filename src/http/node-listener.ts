@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { pipeline } from 'node:stream/promises'
 import type { Clock } from '../base/clock.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
+import { senderOf } from './address-counts.ts'
 import type { Application } from './application.ts'
 import { applicationLoader } from './application-loader.ts'
 import { BodyDrains } from './body-drains.ts'
@@ -134,7 +135,8 @@ async function sendFile(
 /** Most answers are small and free, or go to the system at once, and are the client's from then on. */
 function releaseOnceTaken(charge: UnsentCharge, outgoing: ServerResponse): void {
   if (charge.bytes === 0) return
-  charge.keep(outgoing.closed ? 0 : outgoing.writableLength)
+  // One that waits behind the rest of its request's body is not written yet.
+  if (outgoing.writableEnded || outgoing.closed) charge.keep(outgoing.closed ? 0 : outgoing.writableLength)
   if (charge.bytes > 0) outgoing.once('close', () => charge.keep(0))
 }
 
@@ -151,8 +153,7 @@ export function answer(
   writeHead(outgoing, response)
   if (incoming.complete || lengthOf(incoming) === 0) outgoing.end(response.body)
   else {
-    // A socket forgets it when it closes.
-    const sender = account ?? incoming.socket.remoteAddress ?? ''
+    const sender = account ?? senderOf(incoming.socket.remoteAddress)
     return sendEarly(incoming, outgoing, response, { drains, sender })
   }
 }

@@ -104,10 +104,17 @@ function abortedOnClose(response: ServerResponse): AbortSignal {
   return controller.signal
 }
 
-/** 0 if the headers announce no body. HTTP/2 need not announce one: there, only reading tells. */
-export function lengthOf({ headers, httpVersionMajor }: IncomingMessage): number | undefined {
+/** A request of HTTP/2, through the compatibility layer of `node:http2`. */
+interface StreamRequest extends IncomingMessage {
+  stream?: { endAfterHeaders?: boolean }
+}
+
+/** 0 if the headers announce no body. HTTP/2 need not announce one: there, the end of the stream tells, with the headers or later. */
+export function lengthOf(request: StreamRequest): number | undefined {
+  const { headers, httpVersionMajor } = request
   const length = headers['content-length']
   if (length !== undefined) return Number(length)
+  if (request.stream?.endAfterHeaders === true) return 0
   return headers['transfer-encoding'] === undefined && httpVersionMajor < 2 ? 0 : undefined
 }
 

@@ -1,5 +1,6 @@
 import { createServer, IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, ListenOptions, Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import { AddressCounts } from './address-counts.ts'
 import { Application, type ApplicationOptions } from './application.ts'
@@ -81,8 +82,12 @@ export class NodeServer {
     )
     // Node.js would answer these itself, without a body.
     this.#server.on('checkExpectation', take)
-    this.#server.on('connect', (_request, socket) => refusals.refuse(new Error('CONNECT'), socket))
-    this.#server.on('clientError', (error, socket) => refusals.refuse(error, socket))
+    const refuse = (error: Error, socket: Duplex) => {
+      firstReads.came(socket)
+      refusals.refuse(error, socket)
+    }
+    this.#server.on('connect', (_request, socket) => refuse(new Error('CONNECT'), socket))
+    this.#server.on('clientError', refuse)
     const addresses = new AddressCounts(limits.connectionsMax, limits.connectionsPerAddressMax)
     this.#server.on('connection', (socket) => {
       this.#count(socket, limits.connectionsMax, addresses)

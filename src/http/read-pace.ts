@@ -34,8 +34,8 @@ export class ReadPace {
     if (this.#read < READ_BYTES) return
     this.#read = 0
     this.#request.pause()
-    if (paused.size === 0) setImmediate(resumeSome)
     paused.add(this.#account, this)
+    resumeLater()
   }
 
   /** @returns false if nobody reads it any more */
@@ -49,11 +49,20 @@ export class ReadPace {
 /** The bodies of this process, which has one event loop. */
 const paused = new AccountQueue<ReadPace>()
 
+let isScheduled = false
+
+function resumeLater(): void {
+  if (isScheduled || paused.size === 0) return
+  isScheduled = true
+  setImmediate(resumeSome)
+}
+
 function resumeSome(): void {
+  isScheduled = false
   for (let pieces = 0; pieces < PIECES_PER_TURN; ) {
     const next = paused.take()
     if (next === undefined) return
     if (next.goOn()) pieces++
   }
-  if (paused.size > 0) setImmediate(resumeSome)
+  resumeLater()
 }

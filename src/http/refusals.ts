@@ -54,8 +54,11 @@ export class Refusals {
     this.#told(why.code)
     if (response === undefined) end()
     else if (response.req.complete) response.once('finish', end)
-    // The request's own body broke off. If its answer went out early, that is the answer.
-    else if (response.headersSent) this.#end(socket, '')
+    // The request's own body broke off. If it has an early answer, that is the answer.
+    else if (response.headersSent) {
+      this.#drains.answer(response.req)
+      this.#end(socket, '')
+    }
     // Its turn has not come: Node.js keeps the order.
     else if (response.socket === null) answer(response.req, response, refusal, this.#drains)
     else end()

@@ -17,6 +17,8 @@ let begun: number
 let logger: KeptLog
 let underWay: number
 let mostUnderWay: number
+/** Operations wait for it. */
+let hold: Promise<void>
 
 beforeEach(async () => {
   bench = await Bench.open(viaFetch)
@@ -24,11 +26,13 @@ beforeEach(async () => {
   begun = 0
   underWay = 0
   mostUnderWay = 0
+  hold = Promise.resolve()
   const service: Pick<CellService, 'execute'> = {
     execute: async (_cell, operation) => {
       begun++
       mostUnderWay = Math.max(mostUnderWay, ++underWay)
       await new Promise((resolve) => setImmediate(resolve))
+      await hold
       underWay--
       const key = 'key' in operation ? operation.key : ''
       return { key, value: 'v'.repeat(valueBytes), ttlSeconds: -1, expiresAt: null } as never
@@ -61,6 +65,31 @@ test('of many requests on one connection that reads nothing, only those begin wh
   // The system's buffers may take an answer or two.
   expect(begun).toBeLessThan(5)
   socket.destroy()
+})
+
+test.each([
+  ['one more request', 1],
+  ['several', 5],
+])('of what comes behind a request that is at work, with %s before it, little is read', async (_, behind) => {
+  const { promise: held, resolve: release } = Promise.withResolvers<void>()
+  hold = held
+  const socket = net.connect(port, '127.0.0.1')
+  const body = 64_000_000
+  const put = [
+    `PUT ${bench.fill('/v1/databases/{cell}/kv/b')} HTTP/1.1`,
+    'Host: x',
+    `x-api-key: ${bench.key}`,
+    `Content-Length: ${body}`,
+    '',
+    '',
+  ]
+  socket.write(get('a').repeat(behind) + put.join('\r\n'))
+  socket.write(Buffer.alloc(body, 'x'))
+  for (let i = 0; i < 500; i++) await new Promise((resolve) => setImmediate(resolve))
+  // The system's buffers hold some megabytes.
+  expect(socket.bytesWritten - socket.writableLength).toBeLessThan(body / 4)
+  socket.destroy()
+  release()
 })
 
 test('many requests at once are answered in order, one at a time', async () => {
