@@ -4,7 +4,7 @@ import type { Clock, Timer } from '../base/clock.ts'
 import { releaseBytes } from '../base/release-bytes.ts'
 import { TokenBuckets } from '../base/token-buckets.ts'
 import { ownsBody } from './body-owner.ts'
-import { ReadPace } from './read-pace.ts'
+import { PIECE_BYTES, ReadPace } from './read-pace.ts'
 
 /** After an early answer, this much of what the client still sends is read and dropped before the connection closes. */
 export const DRAIN_BYTES_MAX = 16_777_216
@@ -14,7 +14,7 @@ export const DRAINS_AT_ONCE = 16
 /** A body gives its place to the next one that waits after so many bytes, or so many milliseconds. */
 const PLACE_BYTES = 262_144
 export const PLACE_MS = 20
-/** Of the bodies of one sender, bytes that are read per second all the time, and at once after a pause. */
+/** Of the bodies of one sender, bytes that are read per second all the time, and at once after a pause. Each piece counts {@link PIECE_BYTES} more. */
 export const DRAIN_RATE = { perSecond: DRAIN_BYTES_MAX, burst: 4 * DRAIN_BYTES_MAX }
 /**
  * Bodies that wait, of one sender and of all. Of others the connection is cut at once; one body of each sender may still wait beyond
@@ -187,7 +187,7 @@ class Drain {
     const { length } = chunk
     if (ownsBody(this.#request)) releaseBytes(chunk)
     this.#size += length
-    this.#events.read(length)
+    this.#events.read(length + PIECE_BYTES)
     if (this.#size > DRAIN_BYTES_MAX) this.#end(false)
     else if (this.#size - this.#sizeBefore >= PLACE_BYTES) this.#rest()
     else this.#pace.took(length)

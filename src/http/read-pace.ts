@@ -3,8 +3,8 @@ import { AccountQueue } from '../base/account-queue.ts'
 
 /** What Node.js reads of a connection at most at a time. */
 export const READ_BYTES = 65_536
-/** What a piece counts beside its bytes: a body can come in pieces of one byte. */
-const PIECE_BYTES = 64
+/** What a piece counts beside its bytes. A body can come in pieces of one byte, and each costs microseconds. */
+export const PIECE_BYTES = 1_024
 /** Bodies of which the next piece is read in one turn of the event loop: about two milliseconds of work. */
 export const PIECES_PER_TURN = 8
 

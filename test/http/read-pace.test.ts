@@ -70,3 +70,16 @@ test('what nobody reads any more takes no turn', async () => {
   expect(all.map(({ pieces }) => pieces)).not.toContain(0)
   end(all)
 })
+
+test('of a body in pieces of one byte, a turn takes as many as cost as much as a long piece', async () => {
+  const request = new PassThrough()
+  let resumed = 0
+  let pieces = 0
+  const pace = new ReadPace(request as unknown as IncomingMessage, 'a', () => true)
+  request.pause().on('resume', () => resumed++)
+  while (resumed === 0 && pieces < READ_BYTES) {
+    pace.took(1)
+    if (++pieces % 8 === 0 && pieces > 64) await turnOfTheLoop()
+  }
+  expect(pieces).toBeLessThanOrEqual(80)
+})
