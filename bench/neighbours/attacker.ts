@@ -1,5 +1,4 @@
-import fs from 'node:fs'
-import os from 'node:os'
+import { lowerPriority } from '../../src/base/lower-priority.ts'
 import { ATTACKS } from './attacks.ts'
 import { honestLoad } from './honest-load.ts'
 import { Tenant } from './tenant.ts'
@@ -33,7 +32,8 @@ process.on('message', async (message: ToAttacker) => {
 })
 
 async function prepare({ port, key, names, seed }: Orders): Promise<typeof begin> {
-  yieldToOthers()
+  // With all its threads: also those that collect the garbage of large answers must not be in the way.
+  lowerPriority(process.pid)
   tenant = new Tenant(port, key, seed)
   tenant.asksAgain = true
   const attacks: ((signal: AbortSignal) => Promise<unknown>)[] = []
@@ -46,12 +46,4 @@ async function prepare({ port, key, names, seed }: Orders): Promise<typeof begin
   tenant.answers.clear()
   process.send?.('prepared' satisfies FromAttacker)
   return (signal) => Promise.all(attacks.map((attack) => attack(signal)))
-}
-
-/** Each thread has a priority of its own on Linux: also those that collect the garbage of large answers must not be in the way. */
-function yieldToOthers(): void {
-  const threads = fs.existsSync('/proc/self/task')
-    ? fs.readdirSync('/proc/self/task').map(Number)
-    : [process.pid]
-  for (const thread of threads) os.setPriority(thread, os.constants.priority.PRIORITY_LOW)
 }

@@ -2,15 +2,13 @@ import fs from 'node:fs'
 import os from 'node:os'
 
 /**
- * Lowers the priority of a process, so that it does not slow down the others. On Linux each thread has its own: those that the
+ * Gives a process the lowest priority, so that it does not slow down the others. On Linux each thread has its own: those that the
  * process has are lowered, and those that it makes get that of the thread that makes them.
- *
- * @param priority as in `os.constants.priority`
  */
-export function lowerPriority(pid: number, priority: number): void {
+export function lowerPriority(pid: number): void {
   for (const thread of threadsOf(pid)) {
     try {
-      os.setPriority(thread, priority)
+      os.setPriority(thread, os.constants.priority.PRIORITY_LOW)
     } catch {
       // It has just ended.
     }

@@ -17,10 +17,10 @@ test.runIf(process.platform === 'linux')('all threads of a process have the lowe
   const pid = child.pid as number
   const priorities = () => fs.readdirSync(`/proc/${pid}/task`).map((each) => os.getPriority(Number(each)))
   expect(priorities().length).toBeGreaterThan(1)
-  lowerPriority(pid, PRIORITY_LOW)
+  lowerPriority(pid)
   expect(new Set(priorities())).toEqual(new Set([PRIORITY_LOW]))
 })
 
 test('a process that has ended is no error', () => {
-  expect(() => lowerPriority(2 ** 30, PRIORITY_LOW)).not.toThrow()
+  expect(() => lowerPriority(2 ** 30)).not.toThrow()
 })

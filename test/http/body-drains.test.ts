@@ -181,3 +181,14 @@ test('those whose time is over together are cut a few at a time', async () => {
     expect(cut - before).toBeLessThanOrEqual(CUTS_AT_ONCE)
   }
 })
+
+test('once as many wait as may in all, one more of each sender does, and no other', async () => {
+  const senders = Array.from({ length: WAITING_MAX.total / WAITING_MAX.ofSender }, (_, i) => `${i}`)
+  for (let i = 0; i < DRAINS_AT_ONCE; i++) body('with a place')
+  for (const sender of senders) for (let i = 0; i < WAITING_MAX.ofSender; i++) body(sender)
+  const quiet = body('quiet')
+  const another = body('quiet')
+  expect(await another.drained).toBe(false)
+  expect(another.answer).toHaveBeenCalledOnce()
+  expect(quiet.answer).not.toHaveBeenCalled()
+})

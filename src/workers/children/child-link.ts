@@ -1,6 +1,5 @@
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import os from 'node:os'
 import type { Readable, Writable } from 'node:stream'
 import { lowerPriority } from '../../base/lower-priority.ts'
 import { releaseBytes } from '../../base/release-bytes.ts'
@@ -56,7 +55,7 @@ export class ChildLink<Sent, Received> {
 
   /** Lowers its priority, so that it does not slow down the other processes. */
   yieldToOthers(): void {
-    lowerPriority(this.identity.pid, os.constants.priority.PRIORITY_LOW)
+    lowerPriority(this.identity.pid)
   }
 
   kill(): void {
