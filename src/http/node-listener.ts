@@ -13,6 +13,7 @@ import { type BodyStream, bodyBytes, type HttpResponse, NOT_MODIFIED } from './h
 import type { UnsentCharge } from './memory-budgets.ts'
 import { lengthOf, NodeRequest } from './node-request.ts'
 import { Processing } from './processing.ts'
+import { ReadCosts } from './read-costs.ts'
 import { checkBasePath } from './request-target.ts'
 import { sendStream } from './send-stream.ts'
 
@@ -30,7 +31,8 @@ export function createListener(
 ): (request: IncomingMessage, response: ServerResponse) => void {
   const load = applicationLoader(store, options)
   const mount = checkBasePath(options.basePath ?? '')
-  const order = new ConnectionOrder()
+  const costs = new ReadCosts(store.clock)
+  const order = new ConnectionOrder(costs)
   const drains = new BodyDrains(store.clock)
   let application: Application | undefined
   return (incoming, outgoing) => {
@@ -41,33 +43,39 @@ export function createListener(
 
   function start(request: NodeRequest, outgoing: ServerResponse): void {
     if (application !== undefined) {
-      serve(application, request, drains)
+      serve(application, request, { drains, costs })
       return
     }
     load()
       .then((loaded) => {
         application = loaded
-        serve(application, request, drains)
+        serve(application, request, { drains, costs })
       })
       // The loader has reported it.
       .catch(() => outgoing.destroy())
   }
 }
 
+/** What the requests of a listener share. */
+interface Shared {
+  drains: BodyDrains
+  costs: ReadCosts
+}
+
 /** The listener of an application that is loaded. */
 export function listenerOf(
   application: Application,
-  { clock, drains }: { clock: Clock; drains: BodyDrains },
+  { clock, ...shared }: Shared & { clock: Clock },
   basePath = '',
 ): (request: IncomingMessage, response: ServerResponse) => void {
   const mount = checkBasePath(basePath)
   return (incoming, outgoing) => {
     const processing = application.audience.sendsProgress ? new Processing(outgoing, clock) : undefined
-    serve(application, new NodeRequest(incoming, outgoing, mount, processing?.tell), drains)
+    serve(application, new NodeRequest(incoming, outgoing, mount, processing?.tell), shared)
   }
 }
 
-function serve(application: Application, request: NodeRequest, drains: BodyDrains): void {
+function serve(application: Application, request: NodeRequest, { drains, costs }: Shared): void {
   const failed = (error: unknown) => {
     application.reportBug(error, { method: request.method })
     request.outgoing.destroy()
@@ -75,6 +83,7 @@ function serve(application: Application, request: NodeRequest, drains: BodyDrain
   const send = (response: HttpResponse) => {
     // Of an operation that was given up, the log may still tell what it was.
     if (!request.outgoing.destroyed) request.releaseBody()
+    if (request.accountId !== undefined) costs.identify(request.incoming.socket, request.accountId)
     try {
       sendResponse(application, request, response, drains)?.catch(failed)
     } catch (error) {

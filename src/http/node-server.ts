@@ -1,4 +1,4 @@
-import { createServer, IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, ListenOptions, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { CellDirectory } from '../store/cell-directory.ts'
@@ -6,14 +6,16 @@ import { AddressCounts } from './address-counts.ts'
 import { Application, type ApplicationOptions } from './application.ts'
 import type { Audience } from './audience.ts'
 import { BodyDrains } from './body-drains.ts'
-import { OWNS_BODY } from './body-owner.ts'
 import { type ConnectionLimits, defaultConnectionLimits } from './connection-limits.ts'
 import { ConnectionOrder } from './connection-order.ts'
 import { FirstReads } from './first-reads.ts'
 import type { HttpResponse } from './http-message.ts'
 import type { MemoryUse } from './memory-budgets.ts'
 import { answer, listenerOf } from './node-listener.ts'
+import { ReadCosts } from './read-costs.ts'
 import { missingHost, Refusals, tooManyConnections, tooManyOfAddress } from './refusals.ts'
+import { servedMessage } from './served-message.ts'
+import { SlicedReads } from './sliced-reads.ts'
 
 /** How often Node.js looks for connections that are past their times. With its default they would live 30 s longer. */
 const TIMEOUT_CHECK_MS = 1_000
@@ -47,10 +49,12 @@ export class NodeServer {
     this.#application = application
     const { clock } = store
     const drains = new BodyDrains(clock)
-    const listener = listenerOf(application, { clock, drains }, options.basePath)
-    const order = new ConnectionOrder()
+    const costs = new ReadCosts(clock)
+    const listener = listenerOf(application, { clock, drains, costs }, options.basePath)
+    const order = new ConnectionOrder(costs)
     const refusals = new Refusals({ clock, order, drains }, (code) => application.counts.refused(code))
     const firstReads = new FirstReads(clock)
+    const slicedReads = new SlicedReads(costs)
     const take = (request: IncomingMessage, response: ServerResponse) => {
       firstReads.came(request.socket)
       order.take(request, response, () => start(request, response))
@@ -76,7 +80,7 @@ export class NodeServer {
         // Most requests have no body, and a stream that says so costs a tenth of such a request.
         optimizeEmptyRequests: true,
         requireHostHeader: false,
-        IncomingMessage: ServedMessage,
+        IncomingMessage: servedMessage(costs),
       },
       take,
     )
@@ -86,12 +90,18 @@ export class NodeServer {
       firstReads.came(socket)
       refusals.refuse(error, socket)
     }
-    this.#server.on('connect', (_request, socket) => refuse(new Error('CONNECT'), socket))
+    this.#server.on('connect', (_request, socket) => {
+      slicedReads.release(socket)
+      refuse(new Error('CONNECT'), socket)
+    })
     this.#server.on('clientError', refuse)
     const addresses = new AddressCounts(limits.connectionsMax, limits.connectionsPerAddressMax)
     this.#server.on('connection', (socket) => {
       this.#count(socket, limits.connectionsMax, addresses)
-      if (!socket.destroyed) firstReads.add(socket)
+      if (socket.destroyed) return
+      costs.add(socket)
+      firstReads.add(socket)
+      slicedReads.add(socket)
     })
     this.#server.timeout = limits.stalledMs
     this.#server.on('timeout', (socket) => {
@@ -158,13 +168,6 @@ export class NodeServer {
         resolve()
       })
     })
-  }
-}
-
-/** A request of this server alone: see {@link OWNS_BODY}. */
-class ServedMessage extends IncomingMessage {
-  get [OWNS_BODY](): true {
-    return true
   }
 }
 

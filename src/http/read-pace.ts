@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { AccountQueue } from '../base/account-queue.ts'
+import { LoopTurns } from '../base/loop-turns.ts'
 
 /** What Node.js reads of a connection at most at a time. */
 export const READ_BYTES = 65_536
@@ -34,12 +34,10 @@ export class ReadPace {
     if (this.#read < READ_BYTES) return
     this.#read = 0
     this.#request.pause()
-    paused.add(this.#account, this)
-    resumeLater()
+    turns.add(this.#account, this.#goOn)
   }
 
-  /** @returns false if nobody reads it any more */
-  goOn(): boolean {
+  readonly #goOn = (): boolean => {
     if (!this.#mayRead()) return false
     this.#request.resume()
     return true
@@ -47,22 +45,4 @@ export class ReadPace {
 }
 
 /** The bodies of this process, which has one event loop. */
-const paused = new AccountQueue<ReadPace>()
-
-let isScheduled = false
-
-function resumeLater(): void {
-  if (isScheduled || paused.size === 0) return
-  isScheduled = true
-  setImmediate(resumeSome)
-}
-
-function resumeSome(): void {
-  isScheduled = false
-  for (let pieces = 0; pieces < PIECES_PER_TURN; ) {
-    const next = paused.take()
-    if (next === undefined) return
-    if (next.goOn()) pieces++
-  }
-  resumeLater()
-}
+const turns = new LoopTurns(PIECES_PER_TURN)

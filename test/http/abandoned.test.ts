@@ -8,6 +8,7 @@ import { TENANTS } from '../../src/http/audience.ts'
 import { BodyDrains } from '../../src/http/body-drains.ts'
 import { listenerOf } from '../../src/http/node-listener.ts'
 import { OWNER } from '../../src/http/owner-routes.ts'
+import { ReadCosts } from '../../src/http/read-costs.ts'
 import type { CellService } from '../../src/service/cell-service.ts'
 import { InProcessService } from '../../src/service/in-process-service.ts'
 import { importHere } from '../../src/store/cell-imports.ts'
@@ -109,7 +110,11 @@ function service(): CellService {
 
 async function serve(audience = TENANTS): Promise<number> {
   const application = new Application(bench.store, { service: service() }, audience)
-  const listener = listenerOf(application, { clock, drains: new BodyDrains(clock) })
+  const listener = listenerOf(application, {
+    clock,
+    drains: new BodyDrains(clock),
+    costs: new ReadCosts(clock),
+  })
   const handle = application.handle.bind(application)
   application.handle = (request) => {
     atWork++

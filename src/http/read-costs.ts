@@ -1,0 +1,123 @@
+import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+import type { Clock } from '../base/clock.ts'
+import { TokenBuckets } from '../base/token-buckets.ts'
+import { senderOf } from './address-counts.ts'
+
+/** What parsing costs beside bytes, in units of about a microsecond of the event loop: each small chunk of a body, … */
+export const CHUNK_COST = 1
+/** … and each request behind another one on its connection. */
+export const PIPELINED_COST = 4
+/** A sender that costs more is costly: about a tenth of the event loop's time, or 2 ms at once. */
+export const COSTS = { perSecond: 100_000, burst: 2_048 }
+/** For so long after it cost too much. */
+export const COSTLY_MS = 60_000
+/** Requests of a sender that wait behind others of their connections. */
+export const PIPELINED_MAX = 1_024
+
+/**
+ * Charges to each sender what it costs to parse what it sends. Who sends thousands of tiny requests or chunks is costly for a while,
+ * and is read in small slices: see {@link SlicedReads}. A sender is an account, from its first answer on a connection on;
+ * before that, and if no key is valid, an address.
+ */
+export class ReadCosts {
+  readonly #clock: Clock
+  readonly #buckets: TokenBuckets
+  readonly #connections = new Map<string, Set<Socket>>()
+  readonly #senders = new WeakMap<Duplex, string>()
+  /** By sender; in the clock's monotonic time. */
+  readonly #costlyUntil = new Map<string, number>()
+  readonly #pipelined = new Map<string, number>()
+  /** By sender: what goes on when fewer requests wait. */
+  readonly #full = new Map<string, (() => void)[]>()
+  #onCostly: (connections: Iterable<Socket>, current: Duplex) => void = () => {}
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+    this.#buckets = new TokenBuckets(COSTS, clock)
+  }
+
+  /** Call it with every new connection. */
+  add(socket: Socket): void {
+    this.#assign(socket, senderOf(socket.remoteAddress))
+    socket.once('close', () => this.#leave(socket))
+  }
+
+  /** The account that asks on a connection is known. No-op for one that was not added, or has closed. */
+  identify(socket: Socket, account: string): void {
+    const sender = this.#senders.get(socket)
+    if (sender === account || sender === undefined || socket.destroyed) return
+    this.#leave(socket)
+    this.#assign(socket, account)
+  }
+
+  senderOf(socket: Duplex): string {
+    return this.#senders.get(socket) ?? senderOf((socket as Socket).remoteAddress)
+  }
+
+  isCostly(sender: string): boolean {
+    const until = this.#costlyUntil.get(sender)
+    if (until === undefined) return false
+    if (until > this.#clock.monotonic()) return true
+    this.#costlyUntil.delete(sender)
+    return false
+  }
+
+  /** Calls back when a sender becomes costly, with its connections; of one of them something is being parsed. */
+  onCostly(listener: (connections: Iterable<Socket>, current: Duplex) => void): void {
+    this.#onCostly = listener
+  }
+
+  charge(socket: Duplex, cost: number): void {
+    const sender = this.senderOf(socket)
+    this.#buckets.take(sender, cost)
+    if (this.#buckets.waitMs(sender, 0) === 0) return
+    const before = this.isCostly(sender)
+    this.#costlyUntil.set(sender, this.#clock.monotonic() + COSTLY_MS)
+    if (!before) this.#onCostly(this.#connections.get(sender) ?? [], socket)
+  }
+
+  /** A request has come that waits behind another one. @param sender of its connection */
+  pipelined(sender: string, socket: Duplex): void {
+    this.#pipelined.set(sender, this.#waitingOf(sender) + 1)
+    this.charge(socket, PIPELINED_COST)
+  }
+
+  /** So many of those have begun, or are gone. */
+  begun(sender: string, count: number): void {
+    const left = this.#waitingOf(sender) - count
+    if (left > 0) this.#pipelined.set(sender, left)
+    else this.#pipelined.delete(sender)
+    if (left >= PIPELINED_MAX) return
+    const goOn = this.#full.get(sender) ?? []
+    this.#full.delete(sender)
+    for (const each of goOn) each()
+  }
+
+  /** @returns false if too many requests of the sender wait for others; then it calls back when they do not */
+  mayParse(sender: string, goOn: () => void): boolean {
+    if (this.#waitingOf(sender) < PIPELINED_MAX) return true
+    const others = this.#full.get(sender)
+    if (others === undefined) this.#full.set(sender, [goOn])
+    else others.push(goOn)
+    return false
+  }
+
+  #waitingOf(sender: string): number {
+    return this.#pipelined.get(sender) ?? 0
+  }
+
+  #assign(socket: Socket, sender: string): void {
+    this.#senders.set(socket, sender)
+    const own = this.#connections.get(sender)
+    if (own === undefined) this.#connections.set(sender, new Set([socket]))
+    else own.add(socket)
+  }
+
+  #leave(socket: Socket): void {
+    const sender = this.senderOf(socket)
+    const own = this.#connections.get(sender)
+    own?.delete(socket)
+    if (own?.size === 0) this.#connections.delete(sender)
+  }
+}

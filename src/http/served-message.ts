@@ -1,0 +1,72 @@
+import { IncomingMessage } from 'node:http'
+import { OWNS_BODY } from './body-owner.ts'
+import { CHUNK_COST, type ReadCosts } from './read-costs.ts'
+
+/** Longer chunks of a body are handed on as they are. */
+const SMALL_BYTES = 1_024
+/** Small chunks are charged by so many. */
+export const CHARGED_CHUNKS = 256
+const MERGED_BYTES_MIN = 4_096
+
+/** @returns the class of the requests of a server */
+export function servedMessage(costs: ReadCosts): typeof IncomingMessage {
+  return class extends ServedMessage {
+    override get costs(): ReadCosts {
+      return costs
+    }
+  }
+}
+
+/**
+ * A request of our own server alone: see {@link OWNS_BODY}. Small chunks of a body that came with one read are handed on as one
+ * piece: Node.js makes a Buffer of each, and the 10,000 that a read can hold would take 5 MB. They are charged.
+ */
+abstract class ServedMessage extends IncomingMessage {
+  #merged: Buffer | undefined
+  #mergedBytes = 0
+  /** Small chunks of this read. */
+  #chunks = 0
+
+  abstract get costs(): ReadCosts
+
+  get [OWNS_BODY](): true {
+    return true
+  }
+
+  /** Node.js calls it with each chunk. If it returns false, no more is read until more is asked for. */
+  override push(chunk: Buffer | null, encoding?: BufferEncoding): boolean {
+    if (chunk === null || chunk.length >= SMALL_BYTES || this.headers['transfer-encoding'] === undefined) {
+      this.#handOn()
+      return super.push(chunk, encoding)
+    }
+    if (this.#chunks === 0) setImmediate(() => this.#endRead())
+    this.#merge(chunk)
+    if (++this.#chunks % CHARGED_CHUNKS === 0) this.costs.charge(this.socket, CHARGED_CHUNKS * CHUNK_COST)
+    // No more is read until what has come is used.
+    return this.#chunks < CHARGED_CHUNKS
+  }
+
+  #endRead(): void {
+    this.#chunks = 0
+    this.#handOn()
+  }
+
+  #merge(chunk: Buffer): void {
+    const end = this.#mergedBytes + chunk.length
+    if (this.#merged === undefined || end > this.#merged.length) {
+      const grown = Buffer.allocUnsafe(Math.max(MERGED_BYTES_MIN, 2 * end))
+      this.#merged?.copy(grown, 0, 0, this.#mergedBytes)
+      this.#merged = grown
+    }
+    this.#merged.set(chunk, this.#mergedBytes)
+    this.#mergedBytes = end
+  }
+
+  #handOn(): void {
+    const bytes = this.#merged?.subarray(0, this.#mergedBytes)
+    if (bytes === undefined) return
+    this.#merged = undefined
+    this.#mergedBytes = 0
+    super.push(bytes)
+  }
+}

@@ -1,0 +1,143 @@
+import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+import { LoopTurns } from '../base/loop-turns.ts'
+import type { ReadCosts } from './read-costs.ts'
+
+/** Of tiny requests or chunks, a slice takes the event loop about half a millisecond. */
+export const SLICE_BYTES = 2_048
+/** Slices that are parsed in one turn of the event loop, … */
+export const SLICES_PER_TURN = 4
+/** … and connections that are read again after they were paused. */
+const RESUMED_PER_TURN = 16
+
+/** What is parsed of the costly senders of this process, which has one event loop. */
+const slices = new LoopTurns(SLICES_PER_TURN)
+const resumptions = new LoopTurns(RESUMED_PER_TURN)
+
+/**
+ * Has the connections of costly senders parsed in slices, a few in each turn of the event loop. Node.js reads 64 KiB of a connection
+ * at a time and parses them in one go. These may hold 2,500 requests or 10,000 chunks of a body, which take 10 to 30 ms; and of
+ * hundreds of connections that are ready together, it would parse one after the other in a single turn.
+ */
+export class SlicedReads {
+  readonly #costs: ReadCosts
+  readonly #sliced = new WeakMap<Duplex, SlicedRead>()
+
+  constructor(costs: ReadCosts) {
+    this.#costs = costs
+    costs.onCostly((connections, current) => {
+      for (const socket of connections) if (socket !== current) this.#sliceLater(socket)
+      // Its parser is at work.
+      setImmediate(() => this.#slice(current as Socket))
+    })
+  }
+
+  /** Call it with every new connection. */
+  add(socket: Socket): void {
+    // It may have to wait for its first read, and is paused then.
+    if (this.#costs.isCostly(this.#costs.senderOf(socket))) process.nextTick(() => this.#slice(socket))
+  }
+
+  /** Node.js has given its parser back. */
+  release(socket: Duplex): void {
+    this.#sliced.get(socket)?.release()
+  }
+
+  /** What is already there of it is not read in this turn: of what is ready, Node.js reads what it still may when it comes to it. */
+  #sliceLater(socket: Socket): void {
+    const isRead = !socket.isPaused()
+    if (this.#sliced.has(socket) || socket.destroyed) return
+    if (isRead) socket.pause()
+    this.#slice(socket)
+    if (!isRead) return
+    resumptions.add(this.#costs.senderOf(socket), () => {
+      socket.resume()
+      return !socket.destroyed
+    })
+  }
+
+  #slice(socket: Socket): void {
+    // What Node.js has stopped to read by itself, it alone begins to read again.
+    if (socket.isPaused()) socket.once('resume', () => this.#sliceNow(socket))
+    else this.#sliceNow(socket)
+  }
+
+  #sliceNow(socket: Socket): void {
+    if (this.#sliced.has(socket) || socket.destroyed) return
+    const read = SlicedRead.of(socket, this.#costs)
+    if (read !== undefined) this.#sliced.set(socket, read)
+  }
+}
+
+type Parse = (bytes: Buffer) => void
+
+/** One connection. */
+class SlicedRead {
+  readonly #socket: Socket
+  readonly #costs: ReadCosts
+  readonly #parse: Parse
+  /** What came and is not parsed. While there is any, the connection is not read. */
+  #bytes: Buffer = Buffer.alloc(0)
+  /** As its users see it. */
+  #isPaused = false
+  #isScheduled = false
+
+  /** @returns undefined if nothing of Node.js listens to what comes, as on a connection that was handed over */
+  static of(socket: Socket, costs: ReadCosts): SlicedRead | undefined {
+    const [parse] = socket.listeners('data')
+    return parse === undefined ? undefined : new SlicedRead(socket, costs, parse as Parse)
+  }
+
+  constructor(socket: Socket, costs: ReadCosts, parse: Parse) {
+    this.#socket = socket
+    this.#costs = costs
+    this.#parse = parse
+    // With another listener, Node.js hands over what comes; otherwise its parser reads the connection by itself.
+    socket.on('data', this.#take)
+    socket.off('data', parse)
+    const { pause, resume } = socket
+    socket.pause = () => {
+      this.#isPaused = true
+      return pause.call(socket)
+    }
+    socket.resume = () => {
+      this.#isPaused = false
+      if (this.#bytes.length === 0) return resume.call(socket)
+      this.#feedLater()
+      return socket
+    }
+  }
+
+  release(): void {
+    this.#socket.off('data', this.#take)
+    this.#bytes = Buffer.alloc(0)
+  }
+
+  readonly #take = (bytes: Buffer): void => {
+    if (bytes.length <= SLICE_BYTES && this.#bytes.length === 0) {
+      this.#parse.call(this.#socket, bytes)
+      return
+    }
+    this.#bytes = this.#bytes.length === 0 ? bytes : Buffer.concat([this.#bytes, bytes])
+    this.#socket.pause()
+    this.#isPaused = false
+    this.#feedLater()
+  }
+
+  #feedLater(): void {
+    if (this.#isScheduled) return
+    this.#isScheduled = true
+    slices.add(this.#costs.senderOf(this.#socket), this.#feed)
+  }
+
+  readonly #feed = (): boolean => {
+    this.#isScheduled = false
+    if (this.#isPaused || this.#bytes.length === 0 || this.#socket.destroyed) return false
+    if (!this.#costs.mayParse(this.#costs.senderOf(this.#socket), () => this.#feedLater())) return false
+    const slice = this.#bytes.subarray(0, SLICE_BYTES)
+    this.#bytes = this.#bytes.subarray(SLICE_BYTES)
+    this.#parse.call(this.#socket, slice)
+    if (!this.#isPaused) this.#socket.resume()
+    return true
+  }
+}
