@@ -76,10 +76,13 @@ class SlicedRead {
   readonly #socket: Socket
   readonly #costs: ReadCosts
   readonly #parse: Parse
+  readonly #push: Socket['push']
   /** What came and is not parsed. While there is any, the connection is not read. */
   #bytes: Buffer = Buffer.alloc(0)
   /** As its users see it. */
   #isPaused = false
+  /** The client has sent its last, and Node.js does not know it yet. */
+  #isOver = false
   #isScheduled = false
 
   /** @returns undefined if nothing of Node.js listens to what comes, as on a connection that was handed over */
@@ -95,16 +98,26 @@ class SlicedRead {
     // With another listener, Node.js hands over what comes; otherwise its parser reads the connection by itself.
     socket.on('data', this.#take)
     socket.off('data', parse)
-    const { pause, resume } = socket
+    const { pause, push, resume } = socket
     socket.pause = () => {
       this.#isPaused = true
       return pause.call(socket)
     }
     socket.resume = () => {
       this.#isPaused = false
-      if (this.#bytes.length === 0) return resume.call(socket)
-      this.#feedLater()
+      if (this.#bytes.length > 0) this.#feedLater()
+      else {
+        resume.call(socket)
+        queueMicrotask(() => this.#endIfOver())
+      }
       return socket
+    }
+    this.#push = push
+    socket.push = (bytes, encoding) => {
+      if (bytes !== null) return push.call(socket, bytes, encoding)
+      this.#isOver = true
+      this.#endIfOver()
+      return false
     }
   }
 
@@ -116,12 +129,20 @@ class SlicedRead {
   readonly #take = (bytes: Buffer): void => {
     if (bytes.length <= SLICE_BYTES && this.#bytes.length === 0) {
       this.#parse.call(this.#socket, bytes)
+      this.#goOnUnlessPaused()
       return
     }
     this.#bytes = this.#bytes.length === 0 ? bytes : Buffer.concat([this.#bytes, bytes])
     this.#socket.pause()
-    this.#isPaused = false
-    this.#feedLater()
+    this.#socket.resume()
+  }
+
+  /** Node.js would take the connection for ended while something of it waits, also if it is paused. */
+  #endIfOver(): void {
+    const waits = this.#isPaused || this.#bytes.length > 0 || this.#socket.readableLength > 0
+    if (!this.#isOver || waits) return
+    this.#isOver = false
+    this.#push.call(this.#socket, null)
   }
 
   #feedLater(): void {
@@ -137,7 +158,14 @@ class SlicedRead {
     const slice = this.#bytes.subarray(0, SLICE_BYTES)
     this.#bytes = this.#bytes.subarray(SLICE_BYTES)
     this.#parse.call(this.#socket, slice)
-    if (!this.#isPaused) this.#socket.resume()
+    this.#goOnUnlessPaused()
     return true
+  }
+
+  /** Who pauses it for a request that waits does so in a microtask. */
+  #goOnUnlessPaused(): void {
+    queueMicrotask(() => {
+      if (!this.#isPaused) this.#socket.resume()
+    })
   }
 }

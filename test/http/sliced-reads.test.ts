@@ -1,0 +1,214 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import net, { type AddressInfo, type Socket } from 'node:net'
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { NodeServer } from '../../src/http/node-server.ts'
+import { PIPELINED_MAX } from '../../src/http/read-costs.ts'
+import { SLICE_BYTES, SLICES_PER_TURN } from '../../src/http/sliced-reads.ts'
+import type { CellService } from '../../src/service/cell-service.ts'
+import { Bench } from '../support/http/bench.ts'
+import { viaFetch } from '../support/http/transports.ts'
+import { answersIn, exchange } from '../support/http/wire.ts'
+import { Random } from '../support/random.ts'
+import { until } from '../support/until.ts'
+
+const TINY = 'GET / HTTP/1.1\r\nHost:a\r\n\r\n'
+/** As many as one read of Node.js holds. */
+const TINY_OF_READ = Math.floor(65_536 / TINY.length)
+const TINY_OF_TURN = (SLICES_PER_TURN * SLICE_BYTES) / TINY.length
+
+let bench: Bench
+let server: NodeServer
+let port: number
+let clients: Socket[]
+/** Requests that Node.js has parsed, in each turn of the loop that had some. */
+let turns: number[]
+let ofTurn: number
+/** The values that were put, in their order. */
+let written: string[]
+/** Operations wait for it. */
+let hold: Promise<void>
+
+const onRequest = () => {
+  if (ofTurn++ > 0) return
+  setImmediate(() => {
+    turns.push(ofTurn)
+    ofTurn = 0
+  })
+}
+
+beforeEach(async () => {
+  bench = await Bench.open(viaFetch)
+  turns = []
+  ofTurn = 0
+  clients = []
+  written = []
+  hold = Promise.resolve()
+  const service: Pick<CellService, 'execute'> = {
+    execute: async (_cell, operation) => {
+      await hold
+      if ('value' in operation) written.push(operation.value as string)
+      const key = 'key' in operation ? operation.key : ''
+      return { key, value: null, ttlSeconds: -1, expiresAt: null } as never
+    },
+  }
+  server = new NodeServer(bench.store, { service: service as CellService })
+  port = ((await server.start({ host: '127.0.0.1', port: 0 })) as AddressInfo).port
+  subscribe('http.server.request.start', onRequest)
+})
+
+afterEach(async () => {
+  unsubscribe('http.server.request.start', onRequest)
+  for (const client of clients) client.destroy()
+  await server.stop({ drainMs: 0 })
+  await bench.close()
+})
+
+async function connect(count: number): Promise<Socket[]> {
+  const opened = Array.from({ length: count }, () => net.connect(port, '127.0.0.1'))
+  clients.push(...opened)
+  for (const each of opened) each.on('error', () => {}).resume()
+  await Promise.all(opened.map((each) => ask(each)))
+  return opened
+}
+
+function ask(client: Socket): Promise<void> {
+  return new Promise((resolve) => {
+    client.once('data', () => resolve())
+    client.write(TINY)
+  })
+}
+
+/** Has this address send so much that it is costly. */
+async function becomeCostly(): Promise<void> {
+  const { socket } = exchange(port, TINY.repeat(TINY_OF_READ))
+  await until(() => turns.some((count) => count > TINY_OF_READ / 2), 'a costly read')
+  socket.destroy()
+  await turnOfTheLoop()
+  turns = []
+}
+
+const parsed = () => turns.reduce((sum, count) => sum + count, 0)
+
+const request = (method: string, path: string, headers: readonly string[], body = '') =>
+  [`${method} ${bench.fill(path)} HTTP/1.1`, 'Host: x', ...headers, '', body].join('\r\n')
+
+const withKey = (...headers: string[]) => [
+  `x-api-key: ${bench.key}`,
+  'Content-Type: application/json',
+  ...headers,
+]
+
+describe('of a sender that has sent thousands of tiny requests at once', () => {
+  test('few more are parsed in one turn of the event loop', async () => {
+    await becomeCostly()
+    const { ended } = exchange(
+      port,
+      TINY.repeat(TINY_OF_READ - 1) + TINY.replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n'),
+    )
+    expect(answersIn(await ended)).toHaveLength(TINY_OF_READ)
+    expect(Math.max(...turns)).toBeLessThanOrEqual(TINY_OF_TURN + 1)
+  })
+
+  test('all connections are parsed in slices from that moment, also those whose bytes are already here', async () => {
+    const open = await connect(40)
+    turns = []
+    for (const each of open) each.write(TINY.repeat(TINY_OF_READ))
+    await until(() => parsed() > 2 * TINY_OF_READ, 'two reads are parsed')
+    const [first, ...others] = [...turns].sort((a, b) => b - a)
+    expect(first).toBeLessThanOrEqual(TINY_OF_READ + TINY_OF_TURN)
+    expect(Math.max(...others)).toBeLessThanOrEqual(TINY_OF_TURN + 1)
+  })
+
+  test('no more are parsed while very many wait behind others of their connections', async () => {
+    await becomeCostly()
+    const { promise, resolve } = Promise.withResolvers<void>()
+    hold = promise
+    const get = request('GET', '/v1/databases/{cell}/kv/a', withKey())
+    const all = Array.from({ length: 60 }, () => exchange(port, get + TINY.repeat(TINY_OF_READ)))
+    await until(() => parsed() >= PIPELINED_MAX, 'as many as may wait are parsed')
+    for (let turn = 0; turn < 200; turn++) await turnOfTheLoop()
+    expect(parsed()).toBeLessThan(PIPELINED_MAX + 2 * TINY_OF_TURN + 2 * all.length)
+    const before = parsed()
+    resolve()
+    await until(() => parsed() > before + PIPELINED_MAX, 'more are parsed')
+    for (const { socket } of all) socket.destroy()
+  })
+
+  test.for(Array.from({ length: 6 }, (_, i) => i + 1))(
+    'every request is answered as it would be otherwise, however its bytes are cut (seed %i)',
+    async (seed) => {
+      await becomeCostly()
+      const random = new Random(seed)
+      const asked = Array.from({ length: 150 }, (_, i) => randomRequest(random, `k${i}`))
+      const { socket, ended } = exchange(port, '')
+      const bytes =
+        asked.map(({ text }) => text).join('') + TINY.replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n')
+      for (let at = 0; at < bytes.length; ) {
+        const end = at + 1 + random.below(random.below(8) === 0 ? 60_000 : 4_000)
+        socket.write(bytes.slice(at, end))
+        at = end
+        if (random.below(3) === 0) await turnOfTheLoop()
+      }
+      if (random.below(2) === 0) socket.end()
+      const answers = answersIn(await ended)
+      expect(answers.map(({ status }) => status)).toEqual([...asked.map(({ status }) => status), 401])
+      expect(written).toEqual(asked.flatMap(({ value }) => value ?? []))
+    },
+  )
+
+  test('what is no request is refused, and so is CONNECT', async () => {
+    await becomeCostly()
+    const garbage = exchange(port, `${TINY.repeat(200)}no request\r\n\r\n${'x'.repeat(100_000)}`)
+    const tunnel = exchange(
+      port,
+      `${TINY.repeat(200)}CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n${'x'.repeat(100_000)}`,
+    )
+    for (const { socket } of [garbage, tunnel]) socket.end()
+    for (const { ended } of [garbage, tunnel]) {
+      const answers = answersIn(await ended)
+      expect(answers.at(-1)?.status).toBe(400)
+      expect(answers).toHaveLength(201)
+    }
+  })
+})
+
+interface Asked {
+  text: string
+  status: number
+  value?: string
+}
+
+function randomRequest(random: Random, key: string): Asked {
+  const path = `/v1/databases/{cell}/kv/${key}`
+  const value = 'v'.repeat(random.below(random.below(10) === 0 ? 30_000 : 300))
+  const json = JSON.stringify({ value })
+  switch (random.below(6)) {
+    case 0:
+      return { text: TINY, status: 401 }
+    case 1:
+      return { text: request('GET', path, ['x-api-key: bad']), status: 401 }
+    case 2:
+      return { text: request('GET', path, withKey()), status: 200 }
+    case 3:
+      return {
+        text: request('PUT', path, withKey(`Content-Length: ${json.length}`), json),
+        status: 200,
+        value,
+      }
+    default: {
+      const body = chunked(json, () => 1 + random.below(random.below(4) === 0 ? 3_000 : 4))
+      return { text: request('PUT', path, withKey('Transfer-Encoding: chunked'), body), status: 200, value }
+    }
+  }
+}
+
+function chunked(text: string, next: () => number): string {
+  let all = ''
+  for (let at = 0; at < text.length; ) {
+    const chunk = text.slice(at, at + next())
+    all += `${chunk.length.toString(16)}\r\n${chunk}\r\n`
+    at += chunk.length
+  }
+  return `${all}0\r\n\r\n`
+}
