@@ -25,6 +25,10 @@ export const connectionAttacks: Record<string, Attack> = {
         return sendUnread(tenant, request, signal)
       })
   },
+  '1 2,500 tiny requests at once on each of 200 connections': async (tenant) => {
+    const requests = Buffer.from('GET / HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(2_500))
+    return (signal) => repeat(tenant, signal, 200, () => sendAndWait(tenant, requests, signal))
+  },
   '3 keys revoked while their requests are under way': async (tenant) => (signal) =>
     repeat(tenant, signal, 4, async () => {
       const { json } = await tenant.ask('POST', '/api-keys')
@@ -52,6 +56,13 @@ export const connectionAttacks: Record<string, Attack> = {
     const body = JSON.stringify({ value: 'x'.repeat(16_000) }).slice(0, -1)
     const request = Buffer.from(tenant.raw('PUT', `/databases/${cell}/kv/k`, body, body.length + 1))
     return (signal) => repeat(tenant, signal, 800, () => sendAndWait(tenant, request, signal))
+  },
+  '8 200 bodies in chunks of one byte': async (tenant) => {
+    const [cell] = (await tenant.newCells(1)) as [string]
+    const head = tenant.raw('PUT', `/databases/${cell}/kv/k`, '')
+    const chunked = head.replace(/Content-Length: 0/i, 'Transfer-Encoding: chunked')
+    const request = Buffer.from(`${chunked}${'1\r\nx\r\n'.repeat(60_000)}0\r\n\r\n`)
+    return (signal) => repeat(tenant, signal, 200, () => sendAndWait(tenant, request, signal))
   },
   '8 half-open requests, opened again and again': async (tenant) => {
     const half = tenant.raw('POST', '/databases', '').slice(0, 60)

@@ -23,6 +23,7 @@ export class TokenBuckets {
   readonly #keysMax: number
   /** By key, in the order of their last uses. Milliseconds of the clock's monotonic time. */
   readonly #fullAt = new Map<string, number>()
+  #lastKey: string | undefined
 
   /** @param rate of all buckets, but for calls that name another one */
   constructor(rate: TokenRate, clock: Clock, keysMax = KEYS_MAX) {
@@ -58,7 +59,9 @@ export class TokenBuckets {
   take(key: string, tokens = 1, { perSecond } = this.#rate): void {
     const now = this.#clock.monotonic()
     const fullAt = Math.max(now, this.#fullAt.get(key) ?? now) + (tokens * 1_000) / perSecond
-    this.#fullAt.delete(key)
+    // Each removal leaves a hole, and a map that is full of holes is built anew.
+    if (key !== this.#lastKey) this.#fullAt.delete(key)
+    this.#lastKey = key
     this.#fullAt.set(key, fullAt)
     this.#forget(now)
   }

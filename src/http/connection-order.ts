@@ -9,10 +9,21 @@ export const BEGIN_PER_TURN = 16
 /** The pipelined requests of this process, which has one event loop. */
 const turns = new LoopTurns(BEGIN_PER_TURN)
 
-/** What waits on a connection. */
 interface Waiting {
-  count: number
+  readonly response: ServerResponse
+  start(): void
+}
+
+/** The requests of a connection. */
+interface Line {
+  /** The answer of the last one that has come. */
+  latest: ServerResponse
   sender: string
+  /**
+   * Those behind the one that is at work. If the answers knew the next ones, all that a connection had ever sent would outlive
+   * it in V8's young objects for as long as Node.js keeps its socket: with the parser, until that gets another one.
+   */
+  readonly waiting: Waiting[]
 }
 
 /**
@@ -22,8 +33,7 @@ interface Waiting {
  */
 export class ConnectionOrder {
   readonly #costs: ReadCosts
-  readonly #latest = new WeakMap<Duplex, ServerResponse>()
-  readonly #waiting = new WeakMap<Duplex, Waiting>()
+  readonly #lines = new WeakMap<Duplex, Line>()
 
   constructor(costs: ReadCosts) {
     this.#costs = costs
@@ -32,55 +42,61 @@ export class ConnectionOrder {
   /** Call with every request, in the order in which they came. */
   take(request: IncomingMessage, response: ServerResponse, start: () => void): void {
     const { socket, httpVersionMajor } = request
+    const line = this.#lines.get(socket)
+    if (line === undefined) this.#add(socket, response)
     // The requests of an HTTP/2 connection have a window each, and wait for none.
-    const before = httpVersionMajor >= 2 ? undefined : this.owed(socket)
-    // The response has the socket only once its turn has come.
-    this.#latest.set(socket, response)
-    if (before === undefined) {
-      start()
+    else if (httpVersionMajor < 2 && !line.latest.writableFinished) {
+      this.#wait(socket, line, { response, start })
       return
-    }
-    const waiting = this.#wait(socket)
-    // Node.js resumes the socket in the next tick, each time that a request is whole; a pause before that would not last.
-    queueMicrotask(() => {
-      if (waiting.count > 0) socket.pause()
-    })
-    before.once('finish', () => {
-      // Its answer was the connection's last.
-      if (!socket.writable) return
-      turns.add(waiting.sender, () => {
-        if (socket.destroyed) return false
-        this.#begin(socket, waiting)
-        // This request may have been refused meanwhile.
-        if (!response.headersSent) start()
-        return true
-      })
-    })
+    } else line.latest = response
+    start()
   }
 
   /** The latest answer of a connection that has not gone out whole. */
   owed(socket: Duplex): ServerResponse | undefined {
-    const response = this.#latest.get(socket)
-    return response === undefined || response.writableFinished ? undefined : response
+    const latest = this.#lines.get(socket)?.latest
+    return latest?.writableFinished === false ? latest : undefined
   }
 
-  #wait(socket: Duplex): Waiting {
-    const waiting = this.#waiting.get(socket) ?? this.#first(socket)
-    if (waiting.count++ === 0) waiting.sender = this.#costs.senderOf(socket)
-    this.#costs.pipelined(waiting.sender, socket)
-    return waiting
+  #add(socket: Duplex, latest: ServerResponse): void {
+    const line: Line = { latest, sender: '', waiting: [] }
+    this.#lines.set(socket, line)
+    socket.once('close', () => {
+      this.#costs.begun(line.sender, line.waiting.length)
+      line.waiting.length = 0
+    })
   }
 
-  #first(socket: Duplex): Waiting {
-    const waiting = { count: 0, sender: '' }
-    this.#waiting.set(socket, waiting)
-    socket.once('close', () => this.#costs.begun(waiting.sender, waiting.count))
-    return waiting
+  #wait(socket: Duplex, line: Line, added: Waiting): void {
+    if (line.waiting.length === 0) {
+      line.sender = this.#costs.senderOf(socket)
+      this.#beginAfter(line.latest, socket, line)
+    }
+    // The response has the socket only once its turn has come.
+    line.latest = added.response
+    line.waiting.push(added)
+    this.#costs.pipelined(line.sender, socket)
+    // Node.js resumes the socket in the next tick, each time that a request is whole; a pause before that would not last.
+    queueMicrotask(() => {
+      if (line.waiting.length > 0) socket.pause()
+    })
   }
 
-  #begin(socket: Duplex, waiting: Waiting): void {
-    waiting.count--
-    this.#costs.begun(waiting.sender, 1)
-    if (waiting.count === 0) socket.resume()
+  #beginAfter(before: ServerResponse, socket: Duplex, line: Line): void {
+    before.once('finish', () => {
+      // If not, its answer was the connection's last.
+      if (socket.writable) turns.add(line.sender, () => this.#beginNext(socket, line))
+    })
+  }
+
+  #beginNext(socket: Duplex, line: Line): boolean {
+    const next = line.waiting.shift()
+    if (next === undefined || socket.destroyed) return false
+    this.#costs.begun(line.sender, 1)
+    if (line.waiting.length > 0) this.#beginAfter(next.response, socket, line)
+    else socket.resume()
+    // It may have been refused meanwhile.
+    if (!next.response.headersSent) next.start()
+    return true
   }
 }

@@ -12,8 +12,10 @@ export const PIPELINED_COST = 4
 export const COSTS = { perSecond: 100_000, burst: 2_048 }
 /** For so long after it cost too much. */
 export const COSTLY_MS = 60_000
-/** Requests of a sender that wait behind others of their connections. */
-export const PIPELINED_MAX = 1_024
+/** Of a costly sender, no more is parsed while so many requests wait behind others of their connections, … */
+export const PIPELINED_MAX = 64
+/** … but a slice so often: they may wait for a client that takes no answer. */
+export const FULL_MS = 10
 
 /**
  * Charges to each sender what it costs to parse what it sends. Who sends thousands of tiny requests or chunks is costly for a while,
@@ -28,7 +30,7 @@ export class ReadCosts {
   /** By sender; in the clock's monotonic time. */
   readonly #costlyUntil = new Map<string, number>()
   readonly #pipelined = new Map<string, number>()
-  /** By sender: what goes on when fewer requests wait. */
+  /** By sender, what goes on when fewer requests wait. Each has a timer. */
   readonly #full = new Map<string, (() => void)[]>()
   #onCostly: (connections: Iterable<Socket>, current: Duplex) => void = () => {}
 
@@ -88,19 +90,32 @@ export class ReadCosts {
     const left = this.#waitingOf(sender) - count
     if (left > 0) this.#pipelined.set(sender, left)
     else this.#pipelined.delete(sender)
-    if (left >= PIPELINED_MAX) return
-    const goOn = this.#full.get(sender) ?? []
-    this.#full.delete(sender)
-    for (const each of goOn) each()
+    this.#goOn(sender, PIPELINED_MAX - left)
   }
 
-  /** @returns false if too many requests of the sender wait for others; then it calls back when they do not */
+  /** @returns false if too many requests of the sender wait for others; then it calls back when one slice may be parsed */
   mayParse(sender: string, goOn: () => void): boolean {
     if (this.#waitingOf(sender) < PIPELINED_MAX) return true
     const others = this.#full.get(sender)
-    if (others === undefined) this.#full.set(sender, [goOn])
-    else others.push(goOn)
+    if (others !== undefined) others.push(goOn)
+    else {
+      this.#full.set(sender, [goOn])
+      this.#goOnLater(sender)
+    }
     return false
+  }
+
+  #goOnLater(sender: string): void {
+    this.#clock.setTimer(() => {
+      this.#goOn(sender, 1)
+      if (this.#full.get(sender)?.length === 0) this.#full.delete(sender)
+      else this.#goOnLater(sender)
+    }, FULL_MS)
+  }
+
+  #goOn(sender: string, count: number): void {
+    const some = this.#full.get(sender)?.splice(0, Math.max(0, count)) ?? []
+    for (const goOn of some) goOn()
   }
 
   #waitingOf(sender: string): number {
