@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, ListenOptions, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
+import type { Timer } from '../base/clock.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import { AddressCounts } from './address-counts.ts'
 import { Application, type ApplicationOptions } from './application.ts'
@@ -19,6 +20,8 @@ import { SlicedReads } from './sliced-reads.ts'
 
 /** How often Node.js looks for connections that are past their times. With its default they would live 30 s longer. */
 const TIMEOUT_CHECK_MS = 1_000
+/** While the server ends, how often it looks for connections that have become idle. */
+const IDLE_CHECK_MS = 50
 /** Bytes of a connection that wait unread: reading pauses after the piece that has them. */
 const UNREAD_BYTES_MAX = 16_384
 /** Connections over the bound that still get an answer: this share of the bound, and at least this many. */
@@ -39,6 +42,7 @@ export class NodeServer {
   readonly #shutdown = new AbortController()
   /** Connections over a bound, with the answer that they get. */
   readonly #surplus = new WeakMap<Socket, HttpResponse>()
+  readonly #costs: ReadCosts
   #connections = 0
   #stopped: Promise<void> | undefined
 
@@ -50,6 +54,7 @@ export class NodeServer {
     const { clock } = store
     const drains = new BodyDrains(clock)
     const costs = new ReadCosts(clock)
+    this.#costs = costs
     const listener = listenerOf(application, { clock, drains, costs }, options.basePath)
     const order = new ConnectionOrder(costs)
     const refusals = new Refusals({ clock, order, drains }, (code) => application.counts.refused(code))
@@ -159,15 +164,30 @@ export class NodeServer {
   }
 
   #drain(drainMs: number): Promise<void> {
+    const { clock } = this.#store
     this.#shutdown.abort()
     return new Promise((resolve) => {
-      const deadline = this.#store.clock.setTimer(() => this.#server.closeAllConnections(), drainMs)
+      const deadline = clock.setTimer(() => this.#server.closeAllConnections(), drainMs)
+      let look: Timer | undefined
+      // The rest of a refused request's body may end after its answer, which could not say that the connection closes.
+      const closeIdle = () => {
+        this.#server.closeIdleConnections()
+        look = clock.setTimer(closeIdle, IDLE_CHECK_MS)
+      }
       // A server that was not listening is no failure here.
       this.#server.close(() => {
         deadline.cancel()
+        look?.cancel()
         resolve()
       })
+      this.#closeSilent()
+      closeIdle()
     })
+  }
+
+  /** To Node.js, a connection is at work until its first request is answered. */
+  #closeSilent(): void {
+    for (const socket of [...this.#costs]) if (socket.bytesRead === 0) socket.destroy()
   }
 }
 

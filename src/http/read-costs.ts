@@ -17,6 +17,12 @@ export const PIPELINED_MAX = 64
 /** … but a slice so often: they may wait for a client that takes no answer. */
 export const FULL_MS = 10
 
+interface Place {
+  sender: string
+  /** Among its sender's connections. */
+  index: number
+}
+
 /**
  * Charges to each sender what it costs to parse what it sends. Who sends thousands of tiny requests or chunks is costly for a while,
  * and is read in small slices: see {@link SlicedReads}. A sender is an account, from its first answer on a connection on;
@@ -25,8 +31,9 @@ export const FULL_MS = 10
 export class ReadCosts {
   readonly #clock: Clock
   readonly #buckets: TokenBuckets
-  readonly #connections = new Map<string, Set<Socket>>()
-  readonly #senders = new WeakMap<Duplex, string>()
+  /** By sender. Arrays, and not sets: V8 keeps the table that a busy `Set` has outgrown, and all that it held, for very long. */
+  readonly #connections = new Map<string, Socket[]>()
+  readonly #places = new WeakMap<Duplex, Place>()
   /** By sender; in the clock's monotonic time. */
   readonly #costlyUntil = new Map<string, number>()
   readonly #pipelined = new Map<string, number>()
@@ -47,14 +54,19 @@ export class ReadCosts {
 
   /** The account that asks on a connection is known. No-op for one that was not added, or has closed. */
   identify(socket: Socket, account: string): void {
-    const sender = this.#senders.get(socket)
+    const sender = this.#places.get(socket)?.sender
     if (sender === account || sender === undefined || socket.destroyed) return
     this.#leave(socket)
     this.#assign(socket, account)
   }
 
   senderOf(socket: Duplex): string {
-    return this.#senders.get(socket) ?? senderOf((socket as Socket).remoteAddress)
+    return this.#places.get(socket)?.sender ?? senderOf((socket as Socket).remoteAddress)
+  }
+
+  /** All that are open. */
+  *[Symbol.iterator](): Iterator<Socket> {
+    for (const own of this.#connections.values()) yield* own
   }
 
   isCostly(sender: string): boolean {
@@ -123,16 +135,20 @@ export class ReadCosts {
   }
 
   #assign(socket: Socket, sender: string): void {
-    this.#senders.set(socket, sender)
     const own = this.#connections.get(sender)
-    if (own === undefined) this.#connections.set(sender, new Set([socket]))
-    else own.add(socket)
+    this.#places.set(socket, { sender, index: own?.length ?? 0 })
+    if (own === undefined) this.#connections.set(sender, [socket])
+    else own.push(socket)
   }
 
+  /** The last one takes its place. */
   #leave(socket: Socket): void {
-    const sender = this.senderOf(socket)
+    const { sender, index } = this.#places.get(socket) ?? { sender: '', index: 0 }
     const own = this.#connections.get(sender)
-    own?.delete(socket)
-    if (own?.size === 0) this.#connections.delete(sender)
+    const last = own?.pop()
+    if (own?.length === 0) this.#connections.delete(sender)
+    if (own === undefined || last === undefined || last === socket) return
+    own[index] = last
+    this.#places.set(last, { sender, index })
   }
 }

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import net, { type AddressInfo } from 'node:net'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -96,6 +97,25 @@ describe('stop', () => {
     await pause(30)
     await server.stop({ drainMs: 10_000 })
     expect(await ended).toMatch(/^HTTP\/1\.1 200 /)
+  })
+
+  test('ends connections that have sent nothing at once', { timeout: 10_000 }, async () => {
+    const { server, port } = await start({ connections: { headersMs: 600_000, requestMs: 600_000 } })
+    const { ended } = exchange(port, '')
+    await pause(30)
+    await server.stop({ drainMs: 600_000 })
+    expect(await ended).toBe('')
+  })
+
+  test('ends a connection when the body of its refused request has come', { timeout: 10_000 }, async () => {
+    const { server, port } = await start({ connections: { keepAliveMs: 600_000 } })
+    const { socket, ended } = exchange(port, head('GET', '/v1/nowhere', 'Content-Length: 1000'))
+    await once(socket, 'data')
+    const stopped = server.stop({ drainMs: 600_000 })
+    await pause(30)
+    socket.write('x'.repeat(1_000))
+    await stopped
+    expect(await ended).toMatch(/^HTTP\/1\.1 404 /)
   })
 
   test('cuts what is left at its deadline', async () => {

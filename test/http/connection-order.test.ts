@@ -1,0 +1,40 @@
+import { EventEmitter } from 'node:events'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { Session } from 'node:inspector/promises'
+import { PassThrough } from 'node:stream'
+import { expect, onTestFinished, test } from 'vitest'
+import { ConnectionOrder } from '../../src/http/connection-order.ts'
+import { ReadCosts } from '../../src/http/read-costs.ts'
+import { FakeClock } from '../support/fake-clock.ts'
+
+class Answer extends EventEmitter {
+  writableFinished = false
+  headersSent = false
+}
+
+async function collectGarbage(): Promise<void> {
+  const session = new Session()
+  session.connect()
+  onTestFinished(() => session.disconnect())
+  await session.post('HeapProfiler.collectGarbage')
+}
+
+test('what waited on a connection does not outlive it with its socket and its first answer, which Node.js keeps', async () => {
+  const order = new ConnectionOrder(new ReadCosts(new FakeClock()))
+  const socket = new PassThrough()
+  const request = { socket, httpVersionMajor: 1 } as unknown as IncomingMessage
+  const first = new Answer()
+  let begun = 0
+  const start = () => begun++
+  order.take(request, first as unknown as ServerResponse, start)
+  const waiting = Array.from({ length: 20 }, () => {
+    const answer = new Answer()
+    order.take(request, answer as unknown as ServerResponse, start)
+    return new WeakRef(answer)
+  })
+  await new Promise((resolve) => socket.once('close', resolve).destroy())
+  await collectGarbage()
+  // The last one is the connection's latest.
+  expect(waiting.slice(0, -1).filter((answer) => answer.deref() !== undefined)).toEqual([])
+  expect({ begun, listeners: first.listenerCount('finish') }).toEqual({ begun: 1, listeners: 1 })
+})
