@@ -6,7 +6,8 @@ import { HEAD, median, report, sideBySide } from './side-by-side.ts'
 
 /**
  * GET and durable PUT of entries over HTTP, through the built `cellstore serve` with its key checked, next to a bare
- * node:http + better-sqlite3 server with the same group commit; and, where the build has workers, with workers next to in-process.
+ * node:http + better-sqlite3 server with the same group commit; that server next to itself with its database in a process of its own;
+ * and, where the build has workers, with workers next to in-process.
  */
 const CONNECTIONS = 32
 const KEYS = 1_000
@@ -25,8 +26,8 @@ interface Contender {
 }
 const keys = Array.from({ length: KEYS }, (_, i) => `key:${i}`)
 
-async function bare(): Promise<Contender> {
-  const server = await startBaseline(path.join(directory, 'bare'))
+async function bare(program?: string): Promise<Contender> {
+  const server = await startBaseline(path.join(directory, program ?? 'bare'), program)
   running.push(server)
   return { server, paths: keys.map((key) => `/${key}`) }
 }
@@ -111,6 +112,10 @@ try {
   console.log(`${CONNECTIONS} connections; in brackets the server's processor time a request\n\n${HEAD}`)
   await compare('HTTP GET', 'GET', [served, baseline], { aim: 0.8, of: 'bare node:http + better-sqlite3' })
   await compare('HTTP PUT, durable', 'PUT', [served, baseline], { aim: 0.7, of: 'the same' })
+  const divided = await bare('http-baseline-worker.ts')
+  await rate('PUT', divided)
+  await compare('PUT, the bare server with a worker', 'PUT', [divided, baseline], { aim: 0.7, of: 'without' })
+  await compare('HTTP PUT, durable', 'PUT', [served, divided], { aim: 0.7, of: 'the bare server with a worker' })
   const inProcess = await cellstore('in-process', '--workers', '0')
   await rate('PUT', inProcess)
   await compare('GET, with workers', 'GET', [served, inProcess], { aim: 0.9, of: 'in process' })
