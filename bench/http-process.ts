@@ -23,9 +23,9 @@ export interface Served {
   stop(): Promise<number | null>
 }
 
-export function startBaseline(directory: string): Promise<Served> {
+export function startBaseline(directory: string, program = 'http-baseline.ts'): Promise<Served> {
   fs.mkdirSync(directory, { recursive: true })
-  return start([path.join(here, 'http-baseline.ts'), directory])
+  return start([path.join(here, program), directory])
 }
 
 /**

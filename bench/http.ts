@@ -115,7 +115,10 @@ try {
   const divided = await bare('http-baseline-worker.ts')
   await rate('PUT', divided)
   await compare('PUT, the bare server with a worker', 'PUT', [divided, baseline], { aim: 0.7, of: 'without' })
-  await compare('HTTP PUT, durable', 'PUT', [served, divided], { aim: 0.7, of: 'the bare server with a worker' })
+  await compare('HTTP PUT, durable', 'PUT', [served, divided], {
+    aim: 0.7,
+    of: 'the bare server with a worker',
+  })
   const inProcess = await cellstore('in-process', '--workers', '0')
   await rate('PUT', inProcess)
   await compare('GET, with workers', 'GET', [served, inProcess], { aim: 0.9, of: 'in process' })

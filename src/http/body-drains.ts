@@ -34,6 +34,7 @@ export const CUTS_AT_ONCE = 8
  */
 export class BodyDrains {
   readonly #clock: Clock
+  readonly #shutdown: AbortSignal | undefined
   readonly #bytes: TokenBuckets
   /** By sender. */
   readonly #waiting = new AccountQueue<Drain>()
@@ -42,8 +43,10 @@ export class BodyDrains {
   #taken = 0
   #hasCheck = false
 
-  constructor(clock: Clock) {
+  /** @param shutdown aborted when connections should end with what is under way on them */
+  constructor(clock: Clock, shutdown?: AbortSignal) {
     this.#clock = clock
+    this.#shutdown = shutdown
     this.#bytes = new TokenBuckets(DRAIN_RATE, clock)
   }
 
@@ -83,6 +86,11 @@ export class BodyDrains {
       this.#fill()
       this.#checkLater()
     })
+  }
+
+  /** Whether a connection ends after a body that was drained. The answer may have gone out before that was known. */
+  get endConnections(): boolean {
+    return this.#shutdown?.aborted ?? false
   }
 
   /** Has the answer go out now, if it waits: its connection is about to end. */

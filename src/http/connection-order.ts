@@ -18,7 +18,8 @@ interface Waiting {
 interface Line {
   /** The answer of the last one that has come. */
   latest: ServerResponse
-  sender: string
+  /** Who sends what waits; undefined if nothing ever has. */
+  sender: string | undefined
   /**
    * Those behind the one that is at work. If the answers knew the next ones, all that a connection had ever sent would outlive
    * it in V8's young objects for as long as Node.js keeps its socket: with the parser, until that gets another one.
@@ -28,7 +29,7 @@ interface Line {
 
 /**
  * One request at a time on each connection: the next begins when the answer before it has gone out, and the connection is read on
- * when all that have come have begun. So a client that sends many requests at once and takes none of the answers costs the memory of
+ * when all that have come have begun, or when the last of them reads its body. So a client that sends many requests at once and takes none of the answers costs the memory of
  * one read; and of thousands that are short, few are served in each turn of the event loop.
  */
 export class ConnectionOrder {
@@ -42,14 +43,12 @@ export class ConnectionOrder {
   /** Call with every request, in the order in which they came. */
   take(request: IncomingMessage, response: ServerResponse, start: () => void): void {
     const { socket, httpVersionMajor } = request
-    const line = this.#lines.get(socket)
-    if (line === undefined) this.#add(socket, response)
     // The requests of an HTTP/2 connection have a window each, and wait for none.
-    else if (httpVersionMajor < 2 && !line.latest.writableFinished) {
-      this.#wait(socket, line, { response, start })
-      return
-    } else line.latest = response
-    start()
+    const line = httpVersionMajor < 2 ? this.#lineOf(socket, response) : undefined
+    if (line === undefined || line.latest === response || line.latest.writableFinished) {
+      if (line !== undefined) line.latest = response
+      start()
+    } else this.#wait(socket, line, { response, start })
   }
 
   /** The latest answer of a connection that has not gone out whole. */
@@ -58,16 +57,17 @@ export class ConnectionOrder {
     return latest?.writableFinished === false ? latest : undefined
   }
 
-  #add(socket: Duplex, latest: ServerResponse): void {
-    const line: Line = { latest, sender: '', waiting: [] }
-    this.#lines.set(socket, line)
-    socket.once('close', () => {
-      this.#costs.begun(line.sender, line.waiting.length)
-      line.waiting.length = 0
-    })
+  #lineOf(socket: Duplex, first: ServerResponse): Line {
+    let line = this.#lines.get(socket)
+    if (line === undefined) {
+      line = { latest: first, sender: undefined, waiting: [] }
+      this.#lines.set(socket, line)
+    }
+    return line
   }
 
   #wait(socket: Duplex, line: Line, added: Waiting): void {
+    if (line.sender === undefined) socket.once('close', () => this.#forget(line))
     if (line.waiting.length === 0) {
       line.sender = this.#costs.senderOf(socket)
       this.#beginAfter(line.latest, socket, line)
@@ -75,7 +75,7 @@ export class ConnectionOrder {
     // The response has the socket only once its turn has come.
     line.latest = added.response
     line.waiting.push(added)
-    this.#costs.pipelined(line.sender, socket)
+    this.#costs.pipelined(line.sender ?? '', socket)
     // Node.js resumes the socket in the next tick, each time that a request is whole; a pause before that would not last.
     queueMicrotask(() => {
       if (line.waiting.length > 0) socket.pause()
@@ -85,18 +85,25 @@ export class ConnectionOrder {
   #beginAfter(before: ServerResponse, socket: Duplex, line: Line): void {
     before.once('finish', () => {
       // If not, its answer was the connection's last.
-      if (socket.writable) turns.add(line.sender, () => this.#beginNext(socket, line))
+      if (socket.writable) turns.add(line.sender ?? '', () => this.#beginNext(socket, line))
     })
   }
 
   #beginNext(socket: Duplex, line: Line): boolean {
     const next = line.waiting.shift()
-    if (next === undefined || socket.destroyed) return false
-    this.#costs.begun(line.sender, 1)
+    if (next === undefined) return false
+    this.#costs.begun(line.sender ?? '', 1)
+    if (!socket.writable) return false
     if (line.waiting.length > 0) this.#beginAfter(next.response, socket, line)
     else socket.resume()
     // It may have been refused meanwhile.
     if (!next.response.headersSent) next.start()
     return true
+  }
+
+  /** Its connection has closed. */
+  #forget(line: Line): void {
+    this.#costs.begun(line.sender ?? '', line.waiting.length)
+    line.waiting.length = 0
   }
 }

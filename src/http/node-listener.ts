@@ -175,6 +175,7 @@ async function sendEarly(
   { drains, sender }: { drains: BodyDrains; sender: string },
 ): Promise<void> {
   const drained = await drains.drain(incoming, sender, () => outgoing.write(response.body))
+  if (drained && drains.endConnections) outgoing.once('finish', () => incoming.socket.end())
   outgoing.end()
   if (!drained) incoming.destroy()
 }

@@ -1,7 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, ListenOptions, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import type { Timer } from '../base/clock.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import { AddressCounts } from './address-counts.ts'
 import { Application, type ApplicationOptions } from './application.ts'
@@ -20,8 +19,6 @@ import { SlicedReads } from './sliced-reads.ts'
 
 /** How often Node.js looks for connections that are past their times. With its default they would live 30 s longer. */
 const TIMEOUT_CHECK_MS = 1_000
-/** While the server ends, how often it looks for connections that have become idle. */
-const IDLE_CHECK_MS = 50
 /** Bytes of a connection that wait unread: reading pauses after the piece that has them. */
 const UNREAD_BYTES_MAX = 16_384
 /** Connections over the bound that still get an answer: this share of the bound, and at least this many. */
@@ -52,7 +49,7 @@ export class NodeServer {
     const application = new Application(store, { ...options, shutdown: this.#shutdown.signal }, audience)
     this.#application = application
     const { clock } = store
-    const drains = new BodyDrains(clock)
+    const drains = new BodyDrains(clock, this.#shutdown.signal)
     const costs = new ReadCosts(clock)
     this.#costs = costs
     const listener = listenerOf(application, { clock, drains, costs }, options.basePath)
@@ -164,30 +161,18 @@ export class NodeServer {
   }
 
   #drain(drainMs: number): Promise<void> {
-    const { clock } = this.#store
     this.#shutdown.abort()
     return new Promise((resolve) => {
-      const deadline = clock.setTimer(() => this.#server.closeAllConnections(), drainMs)
-      let look: Timer | undefined
-      // The rest of a refused request's body may end after its answer, which could not say that the connection closes.
-      const closeIdle = () => {
-        this.#server.closeIdleConnections()
-        look = clock.setTimer(closeIdle, IDLE_CHECK_MS)
+      const deadline = this.#store.clock.setTimer(() => this.#server.closeAllConnections(), drainMs)
+      const close = () => {
+        // A server that was not listening is no failure here.
+        this.#server.close(() => {
+          deadline.cancel()
+          resolve()
+        })
       }
-      // A server that was not listening is no failure here.
-      this.#server.close(() => {
-        deadline.cancel()
-        look?.cancel()
-        resolve()
-      })
-      this.#closeSilent()
-      closeIdle()
+      closeAndSend([...this.#costs], close)
     })
-  }
-
-  /** To Node.js, a connection is at work until its first request is answered. */
-  #closeSilent(): void {
-    for (const socket of [...this.#costs]) if (socket.bytesRead === 0) socket.destroy()
   }
 }
 
@@ -205,4 +190,18 @@ function isLastOfConnection(
 /** HTTP/1.0 has no Host header. */
 function lacksHost({ headers, httpVersion }: IncomingMessage): boolean {
   return headers.host === undefined && httpVersion === '1.1'
+}
+
+/**
+ * Closes a server of which these are the connections. Node.js takes one for idle whose answer is written and still on its way to the
+ * client, and would cut it; and one that has sent nothing yet for busy.
+ */
+function closeAndSend(connections: readonly Socket[], close: () => void): void {
+  const sending = connections.filter(({ writableLength }) => writableLength > 0)
+  const idle = new Set<Socket>()
+  for (const socket of sending) socket.destroy = () => idle.add(socket) && socket
+  close()
+  for (const socket of sending) Reflect.deleteProperty(socket, 'destroy')
+  for (const socket of idle) socket.destroySoon()
+  for (const socket of connections) if (socket.bytesRead === 0) socket.destroy()
 }

@@ -16,11 +16,17 @@ export const COSTLY_MS = 60_000
 export const PIPELINED_MAX = 64
 /** … but a slice so often: they may wait for a client that takes no answer. */
 export const FULL_MS = 10
+/** Connections that go on when one of these begins. Each slice may bring 20 more. */
+const GO_ON_AT_ONCE = 4
+/** Costly senders that are looked at, whether their time is over, when another one becomes so. */
+const FORGOTTEN_AT_ONCE = 2
 
 interface Place {
   sender: string
   /** Among its sender's connections. */
   index: number
+  /** Whether anything of it was ever charged. */
+  isCharged: boolean
 }
 
 /**
@@ -38,7 +44,7 @@ export class ReadCosts {
   readonly #costlyUntil = new Map<string, number>()
   readonly #pipelined = new Map<string, number>()
   /** By sender, what goes on when fewer requests wait. Each has a timer. */
-  readonly #full = new Map<string, (() => void)[]>()
+  readonly #full = new Map<string, (() => boolean)[]>()
   #onCostly: (connections: Iterable<Socket>, current: Duplex) => void = () => {}
 
   constructor(clock: Clock) {
@@ -58,6 +64,7 @@ export class ReadCosts {
     if (sender === account || sender === undefined || socket.destroyed) return
     this.#leave(socket)
     this.#assign(socket, account)
+    if (this.isCostly(account)) this.#onCostly([socket], socket)
   }
 
   senderOf(socket: Duplex): string {
@@ -77,18 +84,29 @@ export class ReadCosts {
     return false
   }
 
-  /** Calls back when a sender becomes costly, with its connections; of one of them something is being parsed. */
+  /**
+   * Calls back when a sender becomes costly, with its connections, and when a costly one has another connection.
+   *
+   * @param listener its second argument is the connection of which something may be in the parser now
+   */
   onCostly(listener: (connections: Iterable<Socket>, current: Duplex) => void): void {
     this.#onCostly = listener
   }
 
   charge(socket: Duplex, cost: number): void {
+    const place = this.#places.get(socket)
+    if (place !== undefined) place.isCharged = true
     const sender = this.senderOf(socket)
     this.#buckets.take(sender, cost)
     if (this.#buckets.waitMs(sender, 0) === 0) return
     const before = this.isCostly(sender)
+    this.#costlyUntil.delete(sender)
     this.#costlyUntil.set(sender, this.#clock.monotonic() + COSTLY_MS)
-    if (!before) this.#onCostly(this.#connections.get(sender) ?? [], socket)
+    if (before) this.#onCostly([], socket)
+    else {
+      this.#forgetOldest()
+      this.#onCostly(this.#connections.get(sender) ?? [], socket)
+    }
   }
 
   /** A request has come that waits behind another one. @param sender of its connection */
@@ -102,12 +120,21 @@ export class ReadCosts {
     const left = this.#waitingOf(sender) - count
     if (left > 0) this.#pipelined.set(sender, left)
     else this.#pipelined.delete(sender)
-    this.#goOn(sender, PIPELINED_MAX - left)
+    this.#goOn(sender, Math.min(PIPELINED_MAX - left, GO_ON_AT_ONCE))
   }
 
-  /** @returns false if too many requests of the sender wait for others; then it calls back when one slice may be parsed */
-  mayParse(sender: string, goOn: () => void): boolean {
-    if (this.#waitingOf(sender) < PIPELINED_MAX) return true
+  /** Whether a connection has ever sent tiny chunks, or requests that waited behind others. */
+  isCharged(socket: Duplex): boolean {
+    return this.#places.get(socket)?.isCharged === true
+  }
+
+  /**
+   * @param goOn called when one slice may be parsed; it returns false if its connection has nothing to parse any more
+   * @returns false if too many requests of the connection's sender wait for others, and it is not one that is cheap
+   */
+  mayParse(socket: Duplex, goOn: () => boolean): boolean {
+    const sender = this.senderOf(socket)
+    if (!this.isCharged(socket) || this.#waitingOf(sender) < PIPELINED_MAX) return true
     const others = this.#full.get(sender)
     if (others !== undefined) others.push(goOn)
     else {
@@ -126,8 +153,12 @@ export class ReadCosts {
   }
 
   #goOn(sender: string, count: number): void {
-    const some = this.#full.get(sender)?.splice(0, Math.max(0, count)) ?? []
-    for (const goOn of some) goOn()
+    const waiting = this.#full.get(sender)
+    for (let gone = 0; gone < count; ) {
+      const goOn = waiting?.shift()
+      if (goOn === undefined) return
+      if (goOn()) gone++
+    }
   }
 
   #waitingOf(sender: string): number {
@@ -136,19 +167,30 @@ export class ReadCosts {
 
   #assign(socket: Socket, sender: string): void {
     const own = this.#connections.get(sender)
-    this.#places.set(socket, { sender, index: own?.length ?? 0 })
+    this.#places.set(socket, { sender, index: own?.length ?? 0, isCharged: this.isCharged(socket) })
     if (own === undefined) this.#connections.set(sender, [socket])
     else own.push(socket)
   }
 
   /** The last one takes its place. */
   #leave(socket: Socket): void {
-    const { sender, index } = this.#places.get(socket) ?? { sender: '', index: 0 }
-    const own = this.#connections.get(sender)
+    const place = this.#places.get(socket)
+    const own = place && this.#connections.get(place.sender)
     const last = own?.pop()
-    if (own?.length === 0) this.#connections.delete(sender)
-    if (own === undefined || last === undefined || last === socket) return
-    own[index] = last
-    this.#places.set(last, { sender, index })
+    if (place === undefined || own === undefined || last === undefined) return
+    if (own.length === 0) this.#connections.delete(place.sender)
+    if (last === socket) return
+    own[place.index] = last
+    const moved = this.#places.get(last)
+    if (moved !== undefined) moved.index = place.index
+  }
+
+  #forgetOldest(): void {
+    const now = this.#clock.monotonic()
+    let looked = 0
+    for (const [sender, until] of this.#costlyUntil) {
+      if (looked++ === FORGOTTEN_AT_ONCE || until > now) return
+      this.#costlyUntil.delete(sender)
+    }
   }
 }

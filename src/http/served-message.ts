@@ -4,7 +4,7 @@ import { CHUNK_COST, type ReadCosts } from './read-costs.ts'
 
 /** Longer chunks of a body are handed on as they are. */
 const SMALL_BYTES = 1_024
-/** Small chunks are charged by so many. */
+/** Small chunks are charged by so many, and what is left of them at the end of a read. After so many of a read no more is read at once. */
 export const CHARGED_CHUNKS = 256
 const MERGED_BYTES_MIN = 4_096
 
@@ -41,12 +41,17 @@ abstract class ServedMessage extends IncomingMessage {
     }
     if (this.#chunks === 0) setImmediate(() => this.#endRead())
     this.#merge(chunk)
-    if (++this.#chunks % CHARGED_CHUNKS === 0) this.costs.charge(this.socket, CHARGED_CHUNKS * CHUNK_COST)
-    // No more is read until what has come is used.
-    return this.#chunks < CHARGED_CHUNKS
+    if (++this.#chunks % CHARGED_CHUNKS === 0) this.#charge(CHARGED_CHUNKS)
+    const unread = this.readableLength + this.#mergedBytes
+    return this.#chunks < CHARGED_CHUNKS && unread < this.readableHighWaterMark
+  }
+
+  #charge(chunks: number): void {
+    this.costs.charge(this.socket, chunks * CHUNK_COST)
   }
 
   #endRead(): void {
+    this.#charge(this.#chunks % CHARGED_CHUNKS)
     this.#chunks = 0
     this.#handOn()
   }
@@ -63,8 +68,9 @@ abstract class ServedMessage extends IncomingMessage {
   }
 
   #handOn(): void {
-    const bytes = this.#merged?.subarray(0, this.#mergedBytes)
-    if (bytes === undefined) return
+    if (this.#merged === undefined) return
+    // No more memory than it has bytes: it may wait for long until somebody reads it.
+    const bytes = Buffer.from(this.#merged.subarray(0, this.#mergedBytes))
     this.#merged = undefined
     this.#mergedBytes = 0
     super.push(bytes)

@@ -23,19 +23,20 @@ const resumptions = new LoopTurns(RESUMED_PER_TURN)
 export class SlicedReads {
   readonly #costs: ReadCosts
   readonly #sliced = new WeakMap<Duplex, SlicedRead>()
+  /** They will be sliced. */
+  readonly #pending = new WeakSet<Duplex>()
 
   constructor(costs: ReadCosts) {
     this.#costs = costs
     costs.onCostly((connections, current) => {
       for (const socket of connections) if (socket !== current) this.#sliceLater(socket)
-      // Its parser is at work.
-      setImmediate(() => this.#slice(current as Socket))
+      this.#sliceAfterThis(current as Socket)
     })
   }
 
   /** Call it with every new connection. */
   add(socket: Socket): void {
-    // It may have to wait for its first read, and is paused then.
+    // If it has to wait for its first read, it is paused in this tick.
     if (this.#costs.isCostly(this.#costs.senderOf(socket))) process.nextTick(() => this.#slice(socket))
   }
 
@@ -46,25 +47,43 @@ export class SlicedReads {
 
   /** What is already there of it is not read in this turn: of what is ready, Node.js reads what it still may when it comes to it. */
   #sliceLater(socket: Socket): void {
-    const isRead = !socket.isPaused()
     if (this.#sliced.has(socket) || socket.destroyed) return
+    const isRead = !socket.isPaused()
     if (isRead) socket.pause()
     this.#slice(socket)
     if (!isRead) return
     resumptions.add(this.#costs.senderOf(socket), () => {
+      // Somebody else may have resumed it, and may have paused it again.
+      if (this.#sliced.has(socket) || socket.destroyed) return false
       socket.resume()
-      return !socket.destroyed
+      return true
+    })
+  }
+
+  /** Its parser may be at work. */
+  #sliceAfterThis(socket: Socket): void {
+    if (this.#sliced.has(socket) || this.#pending.has(socket)) return
+    this.#pending.add(socket)
+    setImmediate(() => {
+      this.#pending.delete(socket)
+      this.#slice(socket)
     })
   }
 
   #slice(socket: Socket): void {
-    // What Node.js has stopped to read by itself, it alone begins to read again.
-    if (socket.isPaused()) socket.once('resume', () => this.#sliceNow(socket))
-    else this.#sliceNow(socket)
+    if (this.#sliced.has(socket) || this.#pending.has(socket) || socket.destroyed) return
+    if (!socket.isPaused()) this.#sliceNow(socket)
+    else {
+      // What Node.js has stopped to read by itself, it alone begins to read again.
+      this.#pending.add(socket)
+      socket.once('resume', () => {
+        this.#pending.delete(socket)
+        this.#slice(socket)
+      })
+    }
   }
 
   #sliceNow(socket: Socket): void {
-    if (this.#sliced.has(socket) || socket.destroyed) return
     const read = SlicedRead.of(socket, this.#costs)
     if (read !== undefined) this.#sliced.set(socket, read)
   }
@@ -79,16 +98,19 @@ class SlicedRead {
   readonly #socket: Socket
   readonly #costs: ReadCosts
   readonly #parse: Parse
-  readonly #push: Socket['push']
+  /** The socket's own. */
+  readonly #methods: Pick<Socket, 'pause' | 'push' | 'resume'>
   /** What came, and how much of it is parsed. While there is more, the connection is not read. */
   #bytes: Buffer = NOTHING
   #parsed = 0
-  /** As its users see it. */
+  /** As its users see it. It is taken over while it is read. */
   #isPaused = false
   /** The client has sent its last, and Node.js does not know it yet. */
   #isOver = false
   #isScheduled = false
-  /** It has waited until its sender had fewer requests that wait. */
+  /** It waits until its sender has fewer requests that wait, … */
+  #isWaiting = false
+  /** … and has done so. */
   #hasTurn = false
 
   /** @returns undefined if nothing of Node.js listens to what comes, as on a connection that was handed over */
@@ -101,25 +123,17 @@ class SlicedRead {
     this.#socket = socket
     this.#costs = costs
     this.#parse = parse
+    const { pause, push, resume } = socket
+    this.#methods = { pause, push, resume }
     // With another listener, Node.js hands over what comes; otherwise its parser reads the connection by itself.
     socket.on('data', this.#take)
     socket.off('data', parse)
     socket.once('close', () => this.#forget())
-    const { pause, push, resume } = socket
     socket.pause = () => {
       this.#isPaused = true
       return pause.call(socket)
     }
-    socket.resume = () => {
-      this.#isPaused = false
-      if (this.#hasBytes) this.#feedLater()
-      else {
-        resume.call(socket)
-        queueMicrotask(() => this.#endIfOver())
-      }
-      return socket
-    }
-    this.#push = push
+    socket.resume = () => this.#resume()
     socket.push = (bytes, encoding) => {
       if (bytes !== null) return push.call(socket, bytes, encoding)
       this.#isOver = true
@@ -130,7 +144,21 @@ class SlicedRead {
 
   release(): void {
     this.#socket.off('data', this.#take)
+    Object.assign(this.#socket, this.#methods)
     this.#forget()
+  }
+
+  #resume(): Socket {
+    const socket = this.#socket
+    // As Node.js does with its own parser: who resumes may not know of it.
+    if (isPausedByNode(socket)) return socket
+    this.#isPaused = false
+    if (this.#hasBytes) this.#feedLater()
+    else {
+      this.#methods.resume.call(socket)
+      queueMicrotask(() => this.#endIfOver())
+    }
+    return socket
   }
 
   get #hasBytes(): boolean {
@@ -144,7 +172,7 @@ class SlicedRead {
   }
 
   readonly #take = (bytes: Buffer): void => {
-    if (bytes.length <= SLICE_BYTES && !this.#hasBytes) {
+    if (!this.#hasBytes && !isPausedByNode(this.#socket) && this.#isCheap(bytes)) {
       this.#parse.call(this.#socket, bytes)
       this.#goOnUnlessPaused()
       return
@@ -152,7 +180,12 @@ class SlicedRead {
     this.#bytes = this.#hasBytes ? Buffer.concat([this.#bytes.subarray(this.#parsed), bytes]) : bytes
     this.#parsed = 0
     this.#socket.pause()
-    this.#socket.resume()
+    this.#resume()
+  }
+
+  #isCheap(bytes: Buffer): boolean {
+    if (!this.#costs.isCostly(this.#costs.senderOf(this.#socket))) return true
+    return bytes.length <= SLICE_BYTES && !this.#costs.isCharged(this.#socket)
   }
 
   /** Node.js would take the connection for ended while something of it waits, also if it is paused. */
@@ -160,7 +193,7 @@ class SlicedRead {
     const waits = this.#isPaused || this.#hasBytes || this.#socket.readableLength > 0
     if (!this.#isOver || waits) return
     this.#isOver = false
-    this.#push.call(this.#socket, null)
+    this.#methods.push.call(this.#socket, null)
   }
 
   #feedLater(): void {
@@ -171,7 +204,7 @@ class SlicedRead {
 
   readonly #feed = (): boolean => {
     this.#isScheduled = false
-    if (this.#isPaused || !this.#hasBytes || this.#socket.destroyed) return false
+    if (this.#isPaused || !this.#hasBytes || this.#isWaiting || this.#socket.destroyed) return false
     if (!this.#mayParse()) return false
     const slice = this.#bytes.subarray(this.#parsed, this.#parsed + SLICE_BYTES)
     this.#parsed += slice.length
@@ -184,12 +217,16 @@ class SlicedRead {
   #mayParse(): boolean {
     const hasTurn = this.#hasTurn
     this.#hasTurn = false
-    return hasTurn || this.#costs.mayParse(this.#costs.senderOf(this.#socket), this.#takeTurn)
+    this.#isWaiting = !hasTurn && !this.#costs.mayParse(this.#socket, this.#takeTurn)
+    return !this.#isWaiting
   }
 
-  readonly #takeTurn = (): void => {
+  readonly #takeTurn = (): boolean => {
+    this.#isWaiting = false
+    if (!this.#hasBytes || this.#socket.destroyed) return false
     this.#hasTurn = true
     this.#feedLater()
+    return true
   }
 
   /** Who pauses it for a request that waits does so in a microtask. */
@@ -198,4 +235,9 @@ class SlicedRead {
       if (!this.#isPaused) this.#socket.resume()
     })
   }
+}
+
+/** While a client takes no answers, Node.js stops its parser, and takes it for a bug if that gets anything meanwhile. */
+function isPausedByNode(socket: Socket & { _paused?: boolean }): boolean {
+  return socket._paused === true
 }

@@ -1,10 +1,11 @@
 import { EventEmitter } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Session } from 'node:inspector/promises'
+import { Socket } from 'node:net'
 import { PassThrough } from 'node:stream'
 import { expect, onTestFinished, test } from 'vitest'
 import { ConnectionOrder } from '../../src/http/connection-order.ts'
-import { ReadCosts } from '../../src/http/read-costs.ts'
+import { PIPELINED_MAX, ReadCosts } from '../../src/http/read-costs.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 
 class Answer extends EventEmitter {
@@ -37,4 +38,28 @@ test('what waited on a connection does not outlive it with its socket and its fi
   // The last one is the connection's latest.
   expect(waiting.slice(0, -1).filter((answer) => answer.deref() !== undefined)).toEqual([])
   expect({ begun, listeners: first.listenerCount('finish') }).toEqual({ begun: 1, listeners: 1 })
+})
+
+test('a request whose connection closes before its turn does not count as waiting for ever', async () => {
+  const costs = new ReadCosts(new FakeClock())
+  const order = new ConnectionOrder(costs)
+  let sender = ''
+  for (let i = 0; i < PIPELINED_MAX; i++) {
+    const socket = new Socket()
+    costs.add(socket)
+    sender = costs.senderOf(socket)
+    const request = { socket, httpVersionMajor: 1 } as unknown as IncomingMessage
+    const [first, second] = [new Answer(), new Answer()]
+    for (const answer of [first, second]) order.take(request, answer as unknown as ServerResponse, () => {})
+    first.writableFinished = true
+    first.emit('finish')
+    const closed = new Promise((resolve) => socket.once('close', resolve))
+    socket.destroy()
+    await closed
+  }
+  const socket = new Socket()
+  costs.add(socket)
+  costs.charge(socket, 1)
+  expect(costs.senderOf(socket)).toBe(sender)
+  expect(costs.mayParse(socket, () => true)).toBe(true)
 })

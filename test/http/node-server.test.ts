@@ -118,6 +118,25 @@ describe('stop', () => {
     expect(await ended).toMatch(/^HTTP\/1\.1 404 /)
   })
 
+  test('lets a client take all of a large answer', async () => {
+    const { server, port } = await start()
+    const rows = 'WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r LIMIT 8)'
+    const sql = JSON.stringify({ sql: `${rows} SELECT printf('%*c', 1000000, 'x') FROM r` })
+    const json = 'Content-Type: application/json'
+    const { socket, ended } = exchange(
+      port,
+      head('POST', '/v1/databases/{cell}/sql', json, `Content-Length: ${sql.length}`) + sql,
+    )
+    await once(socket, 'data')
+    socket.pause()
+    const stopped = server.stop({ drainMs: 600_000 })
+    await pause(300)
+    socket.resume()
+    const text = await ended
+    await stopped
+    expect(text.length).toBeGreaterThan(8_000_000)
+  })
+
   test('cuts what is left at its deadline', async () => {
     const { server, port } = await start()
     bench.objectStore.hold()

@@ -46,8 +46,20 @@ test('the connections of a sender are told once when it becomes costly, without 
   const [first, second, third, closed] = [connection('a'), connection('a'), connection('a'), connection('a')]
   costs.identify(third, 'b')
   await new Promise((resolve) => closed.once('close', resolve).destroy())
-  for (let i = 0; i < 5; i++) costs.charge(first, COSTS.burst)
-  expect(told).toEqual([{ connections: [first, second], current: first }])
+  for (let i = 0; i < 3; i++) costs.charge(first, COSTS.burst)
+  expect(told).toEqual([
+    { connections: [first, second], current: first },
+    { connections: [], current: first },
+  ])
+})
+
+test('a connection of a sender that is costly already is told when the sender is known', () => {
+  const first = connection('a')
+  costs.charge(first, 2 * COSTS.burst)
+  const later = connection()
+  expect(told).toHaveLength(1)
+  costs.identify(later, 'a')
+  expect(told[1]).toEqual({ connections: [later], current: later })
 })
 
 test('what costs little over time never makes a sender costly', () => {
@@ -63,13 +75,14 @@ test('what costs little over time never makes a sender costly', () => {
 
 test('while many requests of a sender wait, a slice goes on for each that begins, and one now and then', () => {
   const socket = connection('a')
+  const cheap = connection('a')
   let wentOn = 0
-  const goOn = () => wentOn++
+  const goOn = () => ++wentOn > 0
   for (let i = 1; i < PIPELINED_MAX; i++) costs.pipelined('a', socket)
-  expect(costs.mayParse('a', goOn)).toBe(true)
+  expect(costs.mayParse(socket, goOn)).toBe(true)
   costs.pipelined('a', socket)
-  for (let i = 0; i < 6; i++) expect(costs.mayParse('a', goOn)).toBe(false)
-  expect(costs.mayParse('b', goOn)).toBe(true)
+  for (let i = 0; i < 6; i++) expect(costs.mayParse(socket, goOn)).toBe(false)
+  expect(costs.mayParse(cheap, goOn)).toBe(true)
   costs.begun('a', 1)
   expect(wentOn).toBe(1)
   costs.begun('a', 1)

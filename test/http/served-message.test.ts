@@ -33,6 +33,14 @@ test('a thousand chunks are one piece, and the next read waits until that is use
   expect(pieces).toEqual(['0123456789'.repeat(1_000)])
 })
 
+test('of a body that nobody reads no more is asked for than its stream may hold, however few chunks come at a time', async () => {
+  const { request } = chunkedRequest()
+  request.pause()
+  let taken = 0
+  while (request.push(Buffer.alloc(1_000))) if (++taken % 8 === 0) await turnOfTheLoop()
+  expect(taken * 1_000).toBeLessThanOrEqual(request.readableHighWaterMark)
+})
+
 test('small chunks are charged to the sender, and long ones are not', () => {
   const costs = new ReadCosts(new FakeClock())
   const { request } = chunkedRequest(costs)

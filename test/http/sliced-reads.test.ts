@@ -50,7 +50,8 @@ beforeEach(async () => {
       await hold
       if ('value' in operation) written.push(operation.value as string)
       const key = 'key' in operation ? operation.key : ''
-      return { key, value: null, ttlSeconds: -1, expiresAt: null } as never
+      const value = key === 'large' ? 'v'.repeat(8_000_000) : null
+      return { key, value, ttlSeconds: -1, expiresAt: null } as never
     },
   }
   server = new NodeServer(bench.store, { service: service as CellService })
@@ -71,6 +72,16 @@ async function connect(count: number): Promise<Socket[]> {
   for (const each of opened) each.on('error', () => {}).resume()
   await Promise.all(opened.map((each) => ask(each)))
   return opened
+}
+
+/** Opens a connection with a request, and waits for the answer. */
+async function openWith(first: string): Promise<Socket> {
+  const client = net.connect(port, '127.0.0.1')
+  clients.push(client)
+  client.on('error', () => {}).resume()
+  client.write(first)
+  await new Promise((resolve) => client.once('data', resolve))
+  return client
 }
 
 function ask(client: Socket): Promise<void> {
@@ -159,6 +170,37 @@ describe('of a sender that has sent thousands of tiny requests at once', () => {
       expect(written).toEqual(asked.flatMap(({ value }) => value ?? []))
     },
   )
+
+  test('so are the new connections of an account that is costly, once it is known', async () => {
+    const get = request('GET', '/v1/databases/{cell}/kv/a', withKey())
+    const first = await openWith(get)
+    first.write(TINY.repeat(TINY_OF_READ))
+    await until(() => turns.some((count) => count > TINY_OF_READ / 2), 'a costly read')
+    const second = await openWith(get)
+    turns = []
+    second.write(TINY.repeat(TINY_OF_READ))
+    await until(() => parsed() >= TINY_OF_READ / 2, 'the second one is parsed')
+    expect(Math.max(...turns)).toBeLessThanOrEqual(2 * TINY_OF_TURN)
+  })
+
+  test('a client that takes no answers, and has its connection resumed by others, ends nothing', async () => {
+    await becomeCostly()
+    const sockets = new Set<Socket>()
+    const onStart = (message: unknown) => sockets.add((message as { socket: Socket }).socket)
+    subscribe('http.server.request.start', onStart)
+    const silent = net.connect(port, '127.0.0.1').on('error', () => {})
+    clients.push(silent)
+    silent.pause()
+    silent.write(request('GET', '/v1/databases/{cell}/kv/large', withKey()))
+    for (let i = 0; i < 100; i++) {
+      silent.write(TINY.repeat(40))
+      for (const socket of sockets) socket.resume()
+      await turnOfTheLoop()
+    }
+    unsubscribe('http.server.request.start', onStart)
+    silent.resume()
+    await until(() => silent.bytesRead > 8_000_000 + 4_000 * 200, 'it takes its answers')
+  })
 
   test('what is no request is refused, and so is CONNECT', async () => {
     await becomeCostly()
