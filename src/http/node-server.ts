@@ -107,8 +107,9 @@ export class NodeServer {
     })
     this.#server.timeout = limits.stalledMs
     this.#server.on('timeout', (socket) => {
-      // A client whose answer is not ready is not stalled. Every other one has had its time.
-      if (order.owed(socket) === undefined || socket.writableLength > 0) socket.destroy()
+      // A client whose answer is not ready is not stalled, nor one of which something waits to be parsed. Every other one has had its time.
+      const isAtWork = order.owed(socket) !== undefined || slicedReads.hasUnparsed(socket)
+      if (!isAtWork || socket.writableLength > 0) socket.destroy()
     })
     this.#server.maxRequestsPerSocket = limits.requestsMax
     this.#server.maxConnections = toldUpTo(limits.connectionsMax)

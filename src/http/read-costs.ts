@@ -12,11 +12,11 @@ export const PIPELINED_COST = 4
 export const COSTS = { perSecond: 100_000, burst: 2_048 }
 /** For so long after it cost too much. */
 export const COSTLY_MS = 60_000
-/** Of a costly sender, no more is parsed while so many requests wait behind others of their connections, … */
+/** While so many requests of a costly sender wait behind others of their connections, no more is parsed of connections that have such, … */
 export const PIPELINED_MAX = 64
 /** … but a slice so often: they may wait for a client that takes no answer. */
 export const FULL_MS = 10
-/** Connections that go on when one of these begins. Each slice may bring 20 more. */
+/** Connections that go on when one of these requests begins. Each slice may bring 20 more. */
 const GO_ON_AT_ONCE = 4
 /** Costly senders that are looked at, whether their time is over, when another one becomes so. */
 const FORGOTTEN_AT_ONCE = 2
@@ -27,6 +27,8 @@ interface Place {
   index: number
   /** Whether anything of it was ever charged. */
   isCharged: boolean
+  /** Whether one of its requests has ever waited behind another one. */
+  pipelines: boolean
 }
 
 /**
@@ -111,6 +113,8 @@ export class ReadCosts {
 
   /** A request has come that waits behind another one. @param sender of its connection */
   pipelined(sender: string, socket: Duplex): void {
+    const place = this.#places.get(socket)
+    if (place !== undefined) place.pipelines = true
     this.#pipelined.set(sender, this.#waitingOf(sender) + 1)
     this.charge(socket, PIPELINED_COST)
   }
@@ -130,11 +134,11 @@ export class ReadCosts {
 
   /**
    * @param goOn called when one slice may be parsed; it returns false if its connection has nothing to parse any more
-   * @returns false if too many requests of the connection's sender wait for others, and it is not one that is cheap
+   * @returns false if too many requests of the connection's sender wait for others, and it is one of those that have them wait
    */
   mayParse(socket: Duplex, goOn: () => boolean): boolean {
     const sender = this.senderOf(socket)
-    if (!this.isCharged(socket) || this.#waitingOf(sender) < PIPELINED_MAX) return true
+    if (this.#places.get(socket)?.pipelines !== true || this.#waitingOf(sender) < PIPELINED_MAX) return true
     const others = this.#full.get(sender)
     if (others !== undefined) others.push(goOn)
     else {
@@ -167,7 +171,8 @@ export class ReadCosts {
 
   #assign(socket: Socket, sender: string): void {
     const own = this.#connections.get(sender)
-    this.#places.set(socket, { sender, index: own?.length ?? 0, isCharged: this.isCharged(socket) })
+    const { isCharged = false, pipelines = false } = this.#places.get(socket) ?? {}
+    this.#places.set(socket, { sender, index: own?.length ?? 0, isCharged, pipelines })
     if (own === undefined) this.#connections.set(sender, [socket])
     else own.push(socket)
   }

@@ -6,6 +6,8 @@ import type { ReadCosts } from './read-costs.ts'
 
 /** It may hold 20 tiny requests. If its client goes away meanwhile, Node.js makes an error of each. */
 export const SLICE_BYTES = 512
+/** As long as nothing of a connection was charged, each slice is twice as long as the one before, up to this: a plain body costs little. */
+const SLICE_BYTES_MAX = 8_192
 /** Slices that are parsed in one turn of the event loop: about a millisecond of work, … */
 export const SLICES_PER_TURN = 8
 /** … and connections that are read again after they were paused. */
@@ -38,6 +40,11 @@ export class SlicedReads {
   add(socket: Socket): void {
     // If it has to wait for its first read, it is paused in this tick.
     if (this.#costs.isCostly(this.#costs.senderOf(socket))) process.nextTick(() => this.#slice(socket))
+  }
+
+  /** Whether something of a connection has come that Node.js does not know of yet. */
+  hasUnparsed(socket: Duplex): boolean {
+    return this.#sliced.get(socket)?.hasBytes === true
   }
 
   /** Node.js has given its parser back. */
@@ -108,6 +115,7 @@ class SlicedRead {
   /** The client has sent its last, and Node.js does not know it yet. */
   #isOver = false
   #isScheduled = false
+  #sliceBytes = SLICE_BYTES / 2
   /** It waits until its sender has fewer requests that wait, … */
   #isWaiting = false
   /** … and has done so. */
@@ -153,7 +161,7 @@ class SlicedRead {
     // As Node.js does with its own parser: who resumes may not know of it.
     if (isPausedByNode(socket)) return socket
     this.#isPaused = false
-    if (this.#hasBytes) this.#feedLater()
+    if (this.hasBytes) this.#feedLater()
     else {
       this.#methods.resume.call(socket)
       queueMicrotask(() => this.#endIfOver())
@@ -161,7 +169,7 @@ class SlicedRead {
     return socket
   }
 
-  get #hasBytes(): boolean {
+  get hasBytes(): boolean {
     return this.#parsed < this.#bytes.length
   }
 
@@ -172,12 +180,12 @@ class SlicedRead {
   }
 
   readonly #take = (bytes: Buffer): void => {
-    if (!this.#hasBytes && !isPausedByNode(this.#socket) && this.#isCheap(bytes)) {
+    if (!this.hasBytes && !isPausedByNode(this.#socket) && this.#isCheap(bytes)) {
       this.#parse.call(this.#socket, bytes)
       this.#goOnUnlessPaused()
       return
     }
-    this.#bytes = this.#hasBytes ? Buffer.concat([this.#bytes.subarray(this.#parsed), bytes]) : bytes
+    this.#bytes = this.hasBytes ? Buffer.concat([this.#bytes.subarray(this.#parsed), bytes]) : bytes
     this.#parsed = 0
     this.#socket.pause()
     this.#resume()
@@ -190,7 +198,7 @@ class SlicedRead {
 
   /** Node.js would take the connection for ended while something of it waits, also if it is paused. */
   #endIfOver(): void {
-    const waits = this.#isPaused || this.#hasBytes || this.#socket.readableLength > 0
+    const waits = this.#isPaused || this.hasBytes || this.#socket.readableLength > 0
     if (!this.#isOver || waits) return
     this.#isOver = false
     this.#methods.push.call(this.#socket, null)
@@ -204,12 +212,12 @@ class SlicedRead {
 
   readonly #feed = (): boolean => {
     this.#isScheduled = false
-    if (this.#isPaused || !this.#hasBytes || this.#isWaiting || this.#socket.destroyed) return false
+    if (this.#isPaused || !this.hasBytes || this.#isWaiting || this.#socket.destroyed) return false
     if (!this.#mayParse()) return false
-    const slice = this.#bytes.subarray(this.#parsed, this.#parsed + SLICE_BYTES)
+    const slice = this.#bytes.subarray(this.#parsed, this.#parsed + this.#nextLength())
     this.#parsed += slice.length
     this.#parse.call(this.#socket, slice)
-    if (!this.#hasBytes) this.#forget()
+    if (!this.hasBytes) this.#forget()
     this.#goOnUnlessPaused()
     return true
   }
@@ -223,10 +231,16 @@ class SlicedRead {
 
   readonly #takeTurn = (): boolean => {
     this.#isWaiting = false
-    if (!this.#hasBytes || this.#socket.destroyed) return false
+    if (!this.hasBytes || this.#socket.destroyed) return false
     this.#hasTurn = true
     this.#feedLater()
     return true
+  }
+
+  #nextLength(): number {
+    if (this.#costs.isCharged(this.#socket)) return SLICE_BYTES
+    this.#sliceBytes = Math.min(2 * this.#sliceBytes, SLICE_BYTES_MAX)
+    return this.#sliceBytes
   }
 
   /** Who pauses it for a request that waits does so in a microtask. */

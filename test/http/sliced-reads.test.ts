@@ -3,7 +3,6 @@ import net, { type AddressInfo, type Socket } from 'node:net'
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { NodeServer } from '../../src/http/node-server.ts'
-import { PIPELINED_MAX } from '../../src/http/read-costs.ts'
 import { SLICE_BYTES, SLICES_PER_TURN } from '../../src/http/sliced-reads.ts'
 import type { CellService } from '../../src/service/cell-service.ts'
 import { Bench } from '../support/http/bench.ts'
@@ -19,6 +18,7 @@ const TINY_OF_SLICE = Math.ceil(SLICE_BYTES / TINY.length)
 const TINY_OF_TURN = SLICES_PER_TURN * TINY_OF_SLICE
 
 let bench: Bench
+let service: CellService
 let server: NodeServer
 let port: number
 let clients: Socket[]
@@ -45,7 +45,7 @@ beforeEach(async () => {
   clients = []
   written = []
   hold = Promise.resolve()
-  const service: Pick<CellService, 'execute'> = {
+  service = {
     execute: async (_cell, operation) => {
       await hold
       if ('value' in operation) written.push(operation.value as string)
@@ -53,8 +53,8 @@ beforeEach(async () => {
       const value = key === 'large' ? 'v'.repeat(8_000_000) : null
       return { key, value, ttlSeconds: -1, expiresAt: null } as never
     },
-  }
-  server = new NodeServer(bench.store, { service: service as CellService })
+  } as Pick<CellService, 'execute'> as CellService
+  server = new NodeServer(bench.store, { service })
   port = ((await server.start({ host: '127.0.0.1', port: 0 })) as AddressInfo).port
   subscribe('http.server.request.start', onRequest)
 })
@@ -132,21 +132,37 @@ describe('of a sender that has sent thousands of tiny requests at once', () => {
     expect(Math.max(...others)).toBeLessThanOrEqual(TINY_OF_TURN + 1)
   })
 
-  test('few more are parsed while many wait behind others of their connections, but for one that waits for nobody', async () => {
+  test('clients that take no answers keep no other one of their address waiting', async () => {
     await becomeCostly()
     const { promise, resolve } = Promise.withResolvers<void>()
     hold = promise
     const get = request('GET', '/v1/databases/{cell}/kv/a', withKey())
     const all = Array.from({ length: 60 }, () => exchange(port, get + TINY.repeat(TINY_OF_READ)))
-    await until(() => parsed() >= PIPELINED_MAX, 'as many as may wait are parsed')
-    // What begins with a request, and one that is longer than a slice, of the same address.
-    const large = request('GET', `/v1/nowhere?${'x'.repeat(2 * SLICE_BYTES)}`, ['Connection: close'])
-    expect(answersIn(await exchange(port, large).ended)).toHaveLength(1)
-    expect(parsed()).toBeLessThan(all.length * (1 + TINY_OF_SLICE))
-    const before = parsed()
+    await until(() => parsed() > all.length, 'they are parsed')
+    const body = chunked('x'.repeat(100_000), () => 100)
+    const post = request('POST', '/v1/nowhere', ['Connection: close', 'Transfer-Encoding: chunked'], body)
+    expect(answersIn(await exchange(port, post).ended)).toHaveLength(1)
+    // Of each no more than what a slice or two held.
+    expect(parsed()).toBeLessThan(all.length * 3 * TINY_OF_SLICE)
     resolve()
-    await until(() => parsed() > before + 10 * PIPELINED_MAX, 'more are parsed')
     for (const { socket } of all) socket.destroy()
+  })
+
+  test('a connection of which something waits to be parsed is not closed because it is quiet', async () => {
+    await server.stop({ drainMs: 0 })
+    server = new NodeServer(bench.store, { service, connections: { keepAliveMs: 1 } })
+    port = ((await server.start({ host: '127.0.0.1', port: 0 })) as AddressInfo).port
+    await becomeCostly()
+    const { promise, resolve } = Promise.withResolvers<void>()
+    hold = promise
+    const get = request('GET', '/v1/databases/{cell}/kv/a', withKey())
+    const held = Array.from({ length: 5 }, () => exchange(port, get + TINY.repeat(100)))
+    await until(() => parsed() >= 64, 'so many wait that others have few turns')
+    const last = TINY.replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n')
+    const all = Array.from({ length: 150 }, () => exchange(port, TINY.repeat(45) + last))
+    for (const { ended } of all) expect(answersIn(await ended)).toHaveLength(46)
+    resolve()
+    for (const { socket } of held) socket.destroy()
   })
 
   test.for(Array.from({ length: 6 }, (_, i) => i + 1))(

@@ -3,8 +3,8 @@ import type { QueuedOperation } from './queued-operation.ts'
 /** Operations in one batch; and those of one cell, or of one account, in it, if others wait too. */
 const BATCH_MAX = 256
 const BATCH_SHARE = 64
-/** A batch of this many bytes takes no further operation. */
-const BATCH_BYTES = 16_777_216
+/** A batch of this many bytes takes no further operation: to read them takes the worker some milliseconds. */
+const BATCH_BYTES = 2_097_152
 
 /** How much still fits into a batch. */
 export class BatchCapacity {

@@ -80,7 +80,7 @@ test('accounts have their turns, however many cells one of them has', () => {
 })
 
 test('a batch holds large operations only up to a bound, and one of any size', () => {
-  const queue = queueOf(...many('a', 10, { bytes: 6_000_000 }), operation('b', { bytes: 20_000_000 }))
+  const queue = queueOf(...many('a', 10, { bytes: 800_000 }), operation('b', { bytes: 20_000_000 }))
   expect(shape(queue)).toBe('a:3')
   expect(shape(queue)).toBe('b:1')
   expect(shape(queue)).toBe('a:3')
