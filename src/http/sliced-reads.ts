@@ -6,8 +6,8 @@ import type { ReadCosts } from './read-costs.ts'
 
 /** It may hold 20 tiny requests. If its client goes away meanwhile, Node.js makes an error of each. */
 export const SLICE_BYTES = 512
-/** As long as nothing of a connection was charged, each slice is twice as long as the one before, up to this: a plain body costs little. */
-const SLICE_BYTES_MAX = 8_192
+/** As long as nothing of a connection was charged, each slice is twice as long as the one before: a plain body costs little. */
+const UNCHARGED_BYTES = { first: 128, max: 8_192 }
 /** Slices that are parsed in one turn of the event loop: about a millisecond of work, … */
 export const SLICES_PER_TURN = 8
 /** … and connections that are read again after they were paused. */
@@ -115,7 +115,8 @@ class SlicedRead {
   /** The client has sent its last, and Node.js does not know it yet. */
   #isOver = false
   #isScheduled = false
-  #sliceBytes = SLICE_BYTES / 2
+  /** Of the next slice, if nothing of it is charged until then. */
+  #sliceBytes = UNCHARGED_BYTES.first
   /** It waits until its sender has fewer requests that wait, … */
   #isWaiting = false
   /** … and has done so. */
@@ -239,8 +240,9 @@ class SlicedRead {
 
   #nextLength(): number {
     if (this.#costs.isCharged(this.#socket)) return SLICE_BYTES
-    this.#sliceBytes = Math.min(2 * this.#sliceBytes, SLICE_BYTES_MAX)
-    return this.#sliceBytes
+    const bytes = this.#sliceBytes
+    this.#sliceBytes = Math.min(2 * bytes, UNCHARGED_BYTES.max)
+    return bytes
   }
 
   /** Who pauses it for a request that waits does so in a microtask. */
