@@ -180,7 +180,6 @@ describe('of a sender that has sent thousands of tiny requests at once', () => {
         at = end
         if (random.below(3) === 0) await turnOfTheLoop()
       }
-      if (random.below(2) === 0) socket.end()
       const answers = answersIn(await ended)
       expect(answers.map(({ status }) => status)).toEqual([...asked.map(({ status }) => status), 401])
       expect(written).toEqual(asked.flatMap(({ value }) => value ?? []))
