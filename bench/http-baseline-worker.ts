@@ -12,9 +12,6 @@ import Database from 'better-sqlite3'
  * it says that this is on disk. Keys, routes and errors are left out, as in `http-baseline.ts`. Its argument is a directory.
  */
 const [, , directory = '', role] = process.argv
-if (role === 'worker') work()
-else serve()
-
 interface Put {
   key: string
   value: string
@@ -104,3 +101,6 @@ function eachLine(input: Readable, take: (line: string) => void): void {
     for (const line of lines) take(line)
   })
 }
+
+if (role === 'worker') work()
+else serve()
