@@ -18,8 +18,10 @@ interface Waiting {
 interface Line {
   /** The answer of the last one that has come. */
   latest: ServerResponse
-  /** Who sends what waits; undefined if nothing ever has. */
-  sender: string | undefined
+  /** Who sent what waits: it is charged, and given back, to the same one. */
+  sender: string
+  /** Whether it is known when the connection closes: most never have anything wait. */
+  isWatched: boolean
   /**
    * Those behind the one that is at work. If the answers knew the next ones, all that a connection had ever sent would outlive
    * it in V8's young objects for as long as Node.js keeps its socket: with the parser, until that gets another one.
@@ -29,8 +31,8 @@ interface Line {
 
 /**
  * One request at a time on each connection: the next begins when the answer before it has gone out, and the connection is read on
- * when all that have come have begun, or when the last of them reads its body. So a client that sends many requests at once and takes none of the answers costs the memory of
- * one read; and of thousands that are short, few are served in each turn of the event loop.
+ * when all that have come have begun, or when the last of them reads its body. So a client that sends many requests at once and takes
+ * none of the answers costs the memory of one read; and of thousands that are short, few are served in each turn of the event loop.
  */
 export class ConnectionOrder {
   readonly #costs: ReadCosts
@@ -60,14 +62,15 @@ export class ConnectionOrder {
   #lineOf(socket: Duplex, first: ServerResponse): Line {
     let line = this.#lines.get(socket)
     if (line === undefined) {
-      line = { latest: first, sender: undefined, waiting: [] }
+      line = { latest: first, sender: '', isWatched: false, waiting: [] }
       this.#lines.set(socket, line)
     }
     return line
   }
 
   #wait(socket: Duplex, line: Line, added: Waiting): void {
-    if (line.sender === undefined) socket.once('close', () => this.#forget(line))
+    if (!line.isWatched) socket.once('close', () => this.#forget(line))
+    line.isWatched = true
     if (line.waiting.length === 0) {
       line.sender = this.#costs.senderOf(socket)
       this.#beginAfter(line.latest, socket, line)
@@ -75,7 +78,7 @@ export class ConnectionOrder {
     // The response has the socket only once its turn has come.
     line.latest = added.response
     line.waiting.push(added)
-    this.#costs.pipelined(line.sender ?? '', socket)
+    this.#costs.pipelined(line.sender, socket)
     // Node.js resumes the socket in the next tick, each time that a request is whole; a pause before that would not last.
     queueMicrotask(() => {
       if (line.waiting.length > 0) socket.pause()
@@ -85,14 +88,14 @@ export class ConnectionOrder {
   #beginAfter(before: ServerResponse, socket: Duplex, line: Line): void {
     before.once('finish', () => {
       // If not, its answer was the connection's last.
-      if (socket.writable) turns.add(line.sender ?? '', () => this.#beginNext(socket, line))
+      if (socket.writable) turns.add(line.sender, () => this.#beginNext(socket, line))
     })
   }
 
   #beginNext(socket: Duplex, line: Line): boolean {
     const next = line.waiting.shift()
     if (next === undefined) return false
-    this.#costs.begun(line.sender ?? '', 1)
+    this.#costs.begun(line.sender, 1)
     if (!socket.writable) return false
     if (line.waiting.length > 0) this.#beginAfter(next.response, socket, line)
     else socket.resume()
@@ -103,7 +106,7 @@ export class ConnectionOrder {
 
   /** Its connection has closed. */
   #forget(line: Line): void {
-    this.#costs.begun(line.sender ?? '', line.waiting.length)
+    this.#costs.begun(line.sender, line.waiting.length)
     line.waiting.length = 0
   }
 }

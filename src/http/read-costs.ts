@@ -95,10 +95,12 @@ export class ReadCosts {
     this.#onCostly = listener
   }
 
+  /** No-op for a connection that was not added: nobody slices those of a server that is not ours. */
   charge(socket: Duplex, cost: number): void {
     const place = this.#places.get(socket)
-    if (place !== undefined) place.isCharged = true
-    const sender = this.senderOf(socket)
+    if (place === undefined) return
+    place.isCharged = true
+    const { sender } = place
     this.#buckets.take(sender, cost)
     if (this.#buckets.waitMs(sender, 0) === 0) return
     const before = this.isCostly(sender)
@@ -114,7 +116,8 @@ export class ReadCosts {
   /** A request has come that waits behind another one. @param sender of its connection */
   pipelined(sender: string, socket: Duplex): void {
     const place = this.#places.get(socket)
-    if (place !== undefined) place.pipelines = true
+    if (place === undefined) return
+    place.pipelines = true
     this.#pipelined.set(sender, this.#waitingOf(sender) + 1)
     this.charge(socket, PIPELINED_COST)
   }

@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Session } from 'node:inspector/promises'
 import { Socket } from 'node:net'
 import { PassThrough } from 'node:stream'
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { ConnectionOrder } from '../../src/http/connection-order.ts'
 import { PIPELINED_MAX, ReadCosts } from '../../src/http/read-costs.ts'
@@ -45,21 +46,21 @@ test('a request whose connection closes before its turn does not count as waitin
   const order = new ConnectionOrder(costs)
   let sender = ''
   for (let i = 0; i < PIPELINED_MAX; i++) {
-    const socket = new Socket()
-    costs.add(socket)
-    sender = costs.senderOf(socket)
-    const request = { socket, httpVersionMajor: 1 } as unknown as IncomingMessage
+    const closing = new Socket()
+    costs.add(closing)
+    sender = costs.senderOf(closing)
+    const request = { socket: closing, httpVersionMajor: 1 } as unknown as IncomingMessage
     const [first, second] = [new Answer(), new Answer()]
     for (const answer of [first, second]) order.take(request, answer as unknown as ServerResponse, () => {})
-    first.writableFinished = true
     first.emit('finish')
-    const closed = new Promise((resolve) => socket.once('close', resolve))
-    socket.destroy()
-    await closed
+    // It is destroyed, and its turn comes before its end is told.
+    Object.defineProperties(closing, { destroyed: { value: true }, writable: { value: false } })
+    await turnOfTheLoop()
+    closing.emit('close')
   }
   const socket = new Socket()
   costs.add(socket)
-  costs.charge(socket, 1)
+  costs.pipelined(sender, socket)
   expect(costs.senderOf(socket)).toBe(sender)
   expect(costs.mayParse(socket, () => true)).toBe(true)
 })

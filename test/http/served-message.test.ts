@@ -6,7 +6,9 @@ import { CHARGED_CHUNKS, servedMessage } from '../../src/http/served-message.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 
 function chunkedRequest(costs = new ReadCosts(new FakeClock())) {
-  const request = new (servedMessage(costs))(new Socket())
+  const socket = new Socket()
+  costs.add(socket)
+  const request = new (servedMessage(costs))(socket)
   request.headers = { 'transfer-encoding': 'chunked' }
   const pieces: string[] = []
   request.on('data', (piece: Buffer) => pieces.push(piece.toString()))
@@ -24,7 +26,7 @@ test('small chunks that came with one read are handed on as one piece, in order 
   expect(pieces).toEqual(['ab', 'c'.repeat(5_000), 'de', 'fg'])
 })
 
-test('a thousand chunks are one piece, and the next read waits until that is used', async () => {
+test('ten thousand chunks are one piece, and the next read waits until that is used', async () => {
   const { request, pieces } = chunkedRequest()
   let asksForMore = true
   for (let i = 0; i < 10_000; i++) asksForMore = request.push(Buffer.from(String(i % 10)))

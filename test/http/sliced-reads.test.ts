@@ -2,6 +2,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import net, { type AddressInfo, type Socket } from 'node:net'
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { ConnectionLimits } from '../../src/http/connection-limits.ts'
 import { NodeServer } from '../../src/http/node-server.ts'
 import { SLICE_BYTES, SLICES_PER_TURN } from '../../src/http/sliced-reads.ts'
 import type { CellService } from '../../src/service/cell-service.ts'
@@ -12,6 +13,8 @@ import { Random } from '../support/random.ts'
 import { until } from '../support/until.ts'
 
 const TINY = 'GET / HTTP/1.1\r\nHost:a\r\n\r\n'
+/** The last one of its connection. */
+const LAST = TINY.replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n')
 /** As many as one read of Node.js holds. */
 const TINY_OF_READ = Math.floor(65_536 / TINY.length)
 const TINY_OF_SLICE = Math.ceil(SLICE_BYTES / TINY.length)
@@ -27,7 +30,7 @@ let turns: number[]
 let ofTurn: number
 /** The values that were put, in their order. */
 let written: string[]
-/** Operations wait for it. */
+/** Reads wait for it. */
 let hold: Promise<void>
 
 const onRequest = () => {
@@ -47,15 +50,14 @@ beforeEach(async () => {
   hold = Promise.resolve()
   service = {
     execute: async (_cell, operation) => {
-      await hold
+      if (operation.op === 'kv.get') await hold
       if ('value' in operation) written.push(operation.value as string)
       const key = 'key' in operation ? operation.key : ''
       const value = key === 'large' ? 'v'.repeat(8_000_000) : null
       return { key, value, ttlSeconds: -1, expiresAt: null } as never
     },
   } as Pick<CellService, 'execute'> as CellService
-  server = new NodeServer(bench.store, { service })
-  port = ((await server.start({ host: '127.0.0.1', port: 0 })) as AddressInfo).port
+  await serve()
   subscribe('http.server.request.start', onRequest)
 })
 
@@ -66,12 +68,9 @@ afterEach(async () => {
   await bench.close()
 })
 
-async function connect(count: number): Promise<Socket[]> {
-  const opened = Array.from({ length: count }, () => net.connect(port, '127.0.0.1'))
-  clients.push(...opened)
-  for (const each of opened) each.on('error', () => {}).resume()
-  await Promise.all(opened.map((each) => ask(each)))
-  return opened
+async function serve(connections: Partial<ConnectionLimits> = {}): Promise<void> {
+  server = new NodeServer(bench.store, { service, connections })
+  port = ((await server.start({ host: '127.0.0.1', port: 0 })) as AddressInfo).port
 }
 
 /** Opens a connection with a request, and waits for the answer. */
@@ -82,13 +81,6 @@ async function openWith(first: string): Promise<Socket> {
   client.write(first)
   await new Promise((resolve) => client.once('data', resolve))
   return client
-}
-
-function ask(client: Socket): Promise<void> {
-  return new Promise((resolve) => {
-    client.once('data', () => resolve())
-    client.write(TINY)
-  })
 }
 
 /** Has this address send so much that it is costly. */
@@ -114,16 +106,13 @@ const withKey = (...headers: string[]) => [
 describe('of a sender that has sent thousands of tiny requests at once', () => {
   test('few more are parsed in one turn of the event loop', async () => {
     await becomeCostly()
-    const { ended } = exchange(
-      port,
-      TINY.repeat(TINY_OF_READ - 1) + TINY.replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n'),
-    )
+    const { ended } = exchange(port, TINY.repeat(TINY_OF_READ - 1) + LAST)
     expect(answersIn(await ended)).toHaveLength(TINY_OF_READ)
     expect(Math.max(...turns)).toBeLessThanOrEqual(TINY_OF_TURN + 1)
   })
 
   test('all connections are parsed in slices from that moment, also those whose bytes are already here', async () => {
-    const open = await connect(40)
+    const open = await Promise.all(Array.from({ length: 40 }, () => openWith(TINY)))
     turns = []
     for (const each of open) each.write(TINY.repeat(TINY_OF_READ))
     await until(() => parsed() > 2 * TINY_OF_READ, 'two reads are parsed')
@@ -132,16 +121,19 @@ describe('of a sender that has sent thousands of tiny requests at once', () => {
     expect(Math.max(...others)).toBeLessThanOrEqual(TINY_OF_TURN + 1)
   })
 
-  test('clients that take no answers keep no other one of their address waiting', async () => {
+  test('clients that take no answers keep no other one of their address waiting until it is too late', async () => {
+    await server.stop({ drainMs: 0 })
+    await serve({ requestMs: 10_000 })
     await becomeCostly()
     const { promise, resolve } = Promise.withResolvers<void>()
     hold = promise
     const get = request('GET', '/v1/databases/{cell}/kv/a', withKey())
     const all = Array.from({ length: 60 }, () => exchange(port, get + TINY.repeat(TINY_OF_READ)))
     await until(() => parsed() > all.length, 'they are parsed')
-    const body = chunked('x'.repeat(100_000), () => 100)
-    const post = request('POST', '/v1/nowhere', ['Connection: close', 'Transfer-Encoding: chunked'], body)
-    expect(answersIn(await exchange(port, post).ended)).toHaveLength(1)
+    const body = chunked(JSON.stringify({ value: 'x'.repeat(1_000_000) }), () => 500)
+    const headers = withKey('Connection: close', 'Transfer-Encoding: chunked')
+    const put = request('PUT', '/v1/databases/{cell}/kv/b', headers, body)
+    expect(answersIn(await exchange(port, put).ended)).toMatchObject([{ status: 200 }])
     // Of each no more than what a slice or two held.
     expect(parsed()).toBeLessThan(all.length * 3 * TINY_OF_SLICE)
     resolve()
@@ -150,16 +142,14 @@ describe('of a sender that has sent thousands of tiny requests at once', () => {
 
   test('a connection of which something waits to be parsed is not closed because it is quiet', async () => {
     await server.stop({ drainMs: 0 })
-    server = new NodeServer(bench.store, { service, connections: { keepAliveMs: 1 } })
-    port = ((await server.start({ host: '127.0.0.1', port: 0 })) as AddressInfo).port
+    await serve({ keepAliveMs: 1 })
     await becomeCostly()
     const { promise, resolve } = Promise.withResolvers<void>()
     hold = promise
     const get = request('GET', '/v1/databases/{cell}/kv/a', withKey())
     const held = Array.from({ length: 5 }, () => exchange(port, get + TINY.repeat(100)))
     await until(() => parsed() >= 64, 'so many wait that others have few turns')
-    const last = TINY.replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n')
-    const all = Array.from({ length: 150 }, () => exchange(port, TINY.repeat(45) + last))
+    const all = Array.from({ length: 150 }, () => exchange(port, TINY.repeat(45) + LAST))
     for (const { ended } of all) expect(answersIn(await ended)).toHaveLength(46)
     resolve()
     for (const { socket } of held) socket.destroy()
@@ -172,8 +162,7 @@ describe('of a sender that has sent thousands of tiny requests at once', () => {
       const random = new Random(seed)
       const asked = Array.from({ length: 150 }, (_, i) => randomRequest(random, `k${i}`))
       const { socket, ended } = exchange(port, '')
-      const bytes =
-        asked.map(({ text }) => text).join('') + TINY.replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n')
+      const bytes = asked.map(({ text }) => text).join('') + LAST
       for (let at = 0; at < bytes.length; ) {
         const end = at + 1 + random.below(random.below(8) === 0 ? 60_000 : 4_000)
         socket.write(bytes.slice(at, end))
@@ -186,7 +175,7 @@ describe('of a sender that has sent thousands of tiny requests at once', () => {
     },
   )
 
-  test('so are the new connections of an account that is costly, once it is known', async () => {
+  test('new connections of an account that is costly are parsed in slices, too, once it is known', async () => {
     const get = request('GET', '/v1/databases/{cell}/kv/a', withKey())
     const first = await openWith(get)
     first.write(TINY.repeat(TINY_OF_READ))
