@@ -2,13 +2,15 @@ import fs from 'node:fs'
 import os from 'node:os'
 
 /**
- * Gives a process the lowest priority, so that it does not slow down the others. On Linux each thread has its own: those that the
+ * Gives a process a lower priority, so that it slows down the others less. On Linux each thread has its own: those that the
  * process has are lowered, and those that it makes get that of the thread that makes them.
+ *
+ * @param priority as `os.setPriority` takes it, above 0; the lowest if it is left out
  */
-export function lowerPriority(pid: number): void {
+export function lowerPriority(pid: number, priority: number = os.constants.priority.PRIORITY_LOW): void {
   for (const thread of threadsOf(pid)) {
     try {
-      os.setPriority(thread, os.constants.priority.PRIORITY_LOW)
+      os.setPriority(thread, priority)
     } catch {
       // It has just ended.
     }
