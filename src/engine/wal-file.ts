@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
-import { exists, FILE_MODE } from '../base/durable-files.ts'
+import { exists, FILE_MODE, SYNC_EVERY_BYTES } from '../base/durable-files.ts'
 import { writeAllSync } from '../base/write-all.ts'
 import { PAGE_BYTES } from './cell-settings.ts'
 
@@ -134,11 +134,15 @@ export class WalReader implements Disposable {
     // with other frames, and the copy would hold a history that never happened.
     fs.fsyncSync(this.#fd)
     const chunk = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, to - from))
+    let synced = from
     for (let at = from; at < to; ) {
       const read = fs.readSync(this.#fd, chunk, 0, Math.min(chunk.length, to - at), at)
       if (read === 0) throw new Error('The write-ahead log is shorter than SQLite says.')
       writeAllSync(target, chunk.subarray(0, read), at)
       at += read
+      if (at - synced < SYNC_EVERY_BYTES) continue
+      fs.fdatasyncSync(target)
+      synced = at
     }
     fs.ftruncateSync(target, to)
     fs.fsyncSync(target)

@@ -36,6 +36,8 @@ export interface WorkerPoolParts {
   publish(workers: readonly ProcessIdentity[]): void
   /** A worker process has ended. */
   ended(worker: WorkerHandle): void
+  /** Called again and again while a worker works long for a cell. */
+  worksLong(cellId: string): void
   /** Starts a process. @throws the system's error if it can't */
   spawnWorker(): WorkerHandle
   /** Whether the account existed before this process. */
@@ -249,6 +251,7 @@ export class WorkerPool {
     if (work === undefined) return
     const { cellId, accountId } = chargedFor(work)
     const ranMs = slot.ranMs(work, now)
+    if (now - work.since >= CHECK_MS) this.#parts.worksLong(cellId)
     if (this.#placement.isProbationary(slot)) probation.ranOnProbation(accountId, ranMs)
     else if (isolated.of(cellId) === slot && ranMs > this.#parts.limits.holdMs)
       this.#placement.isolate({ cellId, accountId })

@@ -45,6 +45,7 @@ import { logForChild } from '../protocol/log-message.ts'
 import type { ArchiverProcess } from './archiver-process.ts'
 import { archivingOfNode } from './archiving.ts'
 import { CellBackoff } from './cell-backoff.ts'
+import { EarlyFlushes } from './early-flushes.ts'
 import { ImportProcesses } from './import-processes.ts'
 import { DEFAULT_WORKER_LIMITS, memoryBound, type WorkerLimits } from './kill-reason.ts'
 import { LeftLogs } from './left-logs.ts'
@@ -103,6 +104,7 @@ export class WorkerService implements CellService {
     this.#leftLogs = new LeftLogs(paths, log)
     this.#imports = new ImportProcesses(clock, log)
     const limits = { ...DEFAULT_WORKER_LIMITS, ...options.limits }
+    const flushes = new EarlyFlushes(paths)
     this.#workers = new WorkerPool({
       count,
       clock,
@@ -123,6 +125,7 @@ export class WorkerService implements CellService {
       record: (cellId) => core.findCell(cellId),
       publish: (identities) => core.publishWorkers(identities),
       ended: (worker) => this.#ended(worker),
+      worksLong: (cellId) => flushes.look(cellId),
       spawnWorker: () =>
         new WorkerProcess(limits.memoryMax, core.changes, (message, worker) => this.#take(message, worker)),
       isKnown: (accountId) => (core.accounts.find(accountId)?.createdAt ?? 0) < startedAt,

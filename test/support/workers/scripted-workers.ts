@@ -60,6 +60,7 @@ export class ScriptedWorkers {
       record: () => undefined,
       publish: () => {},
       ended: () => {},
+      worksLong: () => {},
       spawnWorker: () => this.#start(),
       taskMs: STATEMENT_MS,
       checkStrikes: () => {},
