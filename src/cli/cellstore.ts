@@ -1,13 +1,13 @@
 #!/usr/bin/env node
+import { isSupportedNode } from '../base/runtime.ts'
 // The command's first file. It must parse and run on an old Node.js, so it imports nothing that needs a new one until it
 // knows the version. The rest of the command is a chunk of its own, which is loaded after that.
-import { helperThreadOptions } from '../base/helper-threads.ts'
-import { isSupportedNode } from '../base/runtime.ts'
+import { nodeOptions } from '../base/v8-options.ts'
 
 const EXIT_MS_MAX = 2_000
 
 if (isSupportedNode(process.versions.node)) {
-  if (process.argv[2] === 'serve') beginAgainWithOneHelper()
+  if (process.argv[2] === 'serve') beginAgainWithOptions()
   const { main } = await import('./main.ts')
   process.exitCode = await main(process.argv.slice(2))
   // A command that is done ends, even if a library still holds something open.
@@ -20,12 +20,12 @@ if (isSupportedNode(process.versions.node)) {
 }
 
 /**
- * Node.js takes the option only at the start of a process. For the system this one stays the same: its id, its parent, its standard
- * streams. Without the option a node is slower beside large requests, and nothing else.
+ * Node.js takes these options only at the start of a process. For the system this one stays the same: its id, its parent, its standard
+ * streams. Without them a node is slower beside large requests and takes more memory, and nothing else.
  */
-function beginAgainWithOneHelper(): void {
+function beginAgainWithOptions(): void {
   const { execArgv, execPath, argv, env } = process
-  const options = helperThreadOptions(...execArgv, env['NODE_OPTIONS'])
+  const options = nodeOptions(...execArgv, env['NODE_OPTIONS'])
   if (options.length > 0 && mayBeginAgain([...execArgv, env['NODE_OPTIONS']].join(' ')))
     process.execve?.(execPath, [execPath, ...execArgv, ...options, ...argv.slice(1)], env)
 }

@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import fs from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { helperThreadOptions } from '../../base/helper-threads.ts'
 import { lowerPriority } from '../../base/lower-priority.ts'
+import { childOptions } from '../../base/v8-options.ts'
 
 /** In a clone the entries are TypeScript files; in the package they are bundles of their own. */
 const isClone = import.meta.url.endsWith('.ts')
@@ -95,7 +95,7 @@ function spawnChild(
   { data = '', cpu = '' }: Limits,
   env: NodeJS.ProcessEnv,
 ): ChildProcess {
-  const program = [process.execPath, ...helperThreadOptions(env['NODE_OPTIONS']), ...args]
+  const program = [process.execPath, ...childOptions(env['NODE_OPTIONS']), ...args]
   const [command = '', ...rest] = fs.existsSync(SHELL)
     ? [SHELL, '-c', WITH_LIMITS, SHELL, data, cpu, ...program]
     : program

@@ -108,16 +108,19 @@ test('only the archiver gets what S3 takes, and no other secret', async () => {
   expect(variablesOf(local.identity.pid)).not.toContain('AWS_SECRET_ACCESS_KEY')
 })
 
-test.runIf(process.platform === 'linux')('the archiver yields to requests, with all its threads', async () => {
-  const archiver = new ChildLink(spawnArchiver('file:///objects'), () => {})
-  onTestFinished(() => archiver.kill())
-  const threads = () => fs.readdirSync(`/proc/${archiver.identity.pid}/task`).map(Number)
-  await until(() => threads().length > 1, 'the archiver has its threads')
-  const priorities = threads().map((thread) => os.getPriority(thread))
-  expect(Math.min(...priorities)).toBeGreaterThan(os.getPriority())
-  // Not so low that a busy machine would hold up shipping.
-  expect(Math.max(...priorities)).toBeLessThan(os.constants.priority.PRIORITY_BELOW_NORMAL)
-})
+test.runIf(process.platform === 'linux')(
+  'the archiver yields to requests, with all its threads',
+  async () => {
+    const archiver = new ChildLink(spawnArchiver('file:///objects'), () => {})
+    onTestFinished(() => archiver.kill())
+    const threads = () => fs.readdirSync(`/proc/${archiver.identity.pid}/task`).map(Number)
+    await until(() => threads().length > 1, 'the archiver has its threads')
+    const priorities = threads().map((thread) => os.getPriority(thread))
+    expect(Math.min(...priorities)).toBeGreaterThan(os.getPriority())
+    // Not so low that a busy machine would hold up shipping.
+    expect(Math.max(...priorities)).toBeLessThan(os.constants.priority.PRIORITY_BELOW_NORMAL)
+  },
+)
 
 test('a worker leaves no core dump: it would hold the data of tenants', async () => {
   const node = await openWorkerStore()

@@ -1,0 +1,27 @@
+/**
+ * Node.js's option for each process of a node: V8 has one helper thread in place of four. While it collects garbage, the main thread
+ * waits for all of them. A node has a process for each processor already, so that helpers wait for a processor: measured beside an
+ * attack with large bodies, on two processors, the median collection took 4.4 ms, and 1.9 with one helper.
+ */
+export const ONE_HELPER_THREAD = '--v8-pool-size=1'
+/**
+ * For the node itself: MiB of half its space for new objects, in place of 32. Beside all attacks at once, a node took 620 to 656 MiB,
+ * and 530 with it. GET and PUT are as fast (with 8, PUT is 13 % slower).
+ */
+export const SMALLER_NEW_SPACE = '--max-semi-space-size=16'
+
+/** @param given options of Node.js, or lists of them @returns what to add for a child of a node; nothing that the user has set */
+export function childOptions(...given: (string | undefined)[]): string[] {
+  return notGiven([ONE_HELPER_THREAD], given)
+}
+
+/** As {@link childOptions}, for the node itself. */
+export function nodeOptions(...given: (string | undefined)[]): string[] {
+  return notGiven([ONE_HELPER_THREAD, SMALLER_NEW_SPACE], given)
+}
+
+/** V8 reads `_` in the name of an option as `-`. */
+function notGiven(options: readonly string[], given: readonly (string | undefined)[]): string[] {
+  const all = given.join(' ').replaceAll('_', '-')
+  return options.filter((option) => !all.includes(option.replace(/=.*/, '')))
+}
