@@ -70,6 +70,8 @@ const FLUSHES_OF_ACCOUNT = {
   what: 'restores, plans of restores and copies of cells',
 }
 
+type StatedBackupOptions = MakeBackupOptions & { origin: BackupOrigin }
+
 /** Backups of cells in the object store, and restores from them. Available as `store.backups`. */
 export class BackupManager {
   readonly #parts: BackupManagerParts
@@ -240,9 +242,12 @@ export class BackupManager {
     checkNames(options, MAKE_BACKUP_NAMES)
     this.#parts.assertRunning()
     this.#assertExists(cellId)
-    const { origin = 'owner', requestId, signal } = options
-    const run = () => this.#backup(cellId, kind, { ...options, origin }, need)
-    return await this.#reports.backup({ cellId, kind, origin, requestId, signal }, run)
+    const { origin = 'owner', signal } = options
+    return await this.#reported(cellId, kind, { ...options, origin }, async (stated) => {
+      const result = await this.#store(cellId, kind, stated, need)
+      await this.#parts.catalogBackup.ensureStored(need === 'background', signal)
+      return result
+    })
   }
 
   /** Stores what a cell has not stored yet. Its deletion follows in any case. @internal */
@@ -257,7 +262,11 @@ export class BackupManager {
         if (accountId != null) await this.#flushes.turn(accountId, signal)
       },
       flush: (signal) => archiver.flush(signal),
-      backUp: (signal) => this.backup(cellId, 'incremental', { origin: 'schedule', signal }),
+      // The catalog follows within a second, with the deletion itself.
+      backUp: (signal) =>
+        this.#reported(cellId, 'incremental', { origin: 'schedule', signal }, (stated) =>
+          this.#store(cellId, 'incremental', stated, 'requested'),
+        ),
       clock,
       log,
     })
@@ -293,13 +302,23 @@ export class BackupManager {
     return this.#parts.archiver.load
   }
 
-  async #backup(
+  #reported(
     cellId: string,
     kind: BackupKind,
-    { origin, ...jobOptions }: MakeBackupOptions & { origin: BackupOrigin },
+    stated: StatedBackupOptions,
+    run: (stated: StatedBackupOptions) => Promise<BackupResult>,
+  ): Promise<BackupResult> {
+    const { origin, requestId, signal } = stated
+    return this.#reports.backup({ cellId, kind, origin, requestId, signal }, () => run(stated))
+  }
+
+  async #store(
+    cellId: string,
+    kind: BackupKind,
+    { origin, ...jobOptions }: StatedBackupOptions,
     need: Need,
   ): Promise<BackupResult> {
-    const { archiver, catalogBackup, destination, isLocal, record } = this.#parts
+    const { archiver, destination, isLocal, record } = this.#parts
     const { signal } = jobOptions
     // Without a wait in between, jobs of a cell run in the order of their requests.
     if (!isLocal(cellId)) {
@@ -314,7 +333,6 @@ export class BackupManager {
     })
     // The archiver may have an index of its own.
     if (head !== undefined) destination.index.stored(head, result.sizeBytes)
-    await catalogBackup.ensureStored(need === 'background', signal)
     return result
   }
 

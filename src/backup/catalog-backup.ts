@@ -11,8 +11,13 @@ import { OpenCellCuts } from './changes/open-cell-cuts.ts'
 import type { BackupSource } from './create/backup-runner.ts'
 import { OpenDatabaseReader } from './create/database-reader.ts'
 
-/** Changes within this time share a backup. A change is in the object store within a second. */
+/** Changes within this time share a backup. */
 const GATHER_MS = 200
+/**
+ * Under many changes a backup begins so long after the one before: each cut holds up the event loop for some fsyncs. A change is in
+ * the object store within a second all the same.
+ */
+const EVERY_MS = 600
 /** A short chain: a start without a catalog reads all of it. */
 const CATALOG_CHAIN_MAX = 16
 /** A look at the object store counts for the scheduled backups of so many milliseconds: a round has dozens a second. */
@@ -34,6 +39,8 @@ export class CatalogBackup {
   #running: Promise<void> | undefined
   #looking: Promise<void> | undefined
   #retryMs = RETRY_MS_MIN
+  /** When the last one began, by the monotonic clock. */
+  #begunAt = Number.NEGATIVE_INFINITY
   /** When the newest version was last seen in the object store, by the monotonic clock. */
   #seenAt = Number.NEGATIVE_INFINITY
   /** Number of the catalog's changes that are in the object store. */
@@ -60,7 +67,7 @@ export class CatalogBackup {
   }
 
   changed(): void {
-    if (this.#timer === undefined && this.#running === undefined) this.#schedule(GATHER_MS)
+    if (this.#timer === undefined && this.#running === undefined) this.#gather()
   }
 
   /**
@@ -153,6 +160,11 @@ export class CatalogBackup {
     return this.#stored < this.#catalog.changes
   }
 
+  #gather(): void {
+    const sinceMs = this.#destination.clock.monotonic() - this.#begunAt
+    this.#schedule(Math.max(GATHER_MS, EVERY_MS - sinceMs))
+  }
+
   #schedule(delayMs: number): void {
     if (this.#abort.signal.aborted) return
     this.#timer?.cancel()
@@ -166,7 +178,7 @@ export class CatalogBackup {
   #run(): Promise<void> {
     this.#running ??= this.#backupOnce().finally(() => {
       this.#running = undefined
-      if (this.#behind() && this.#timer === undefined) this.#schedule(GATHER_MS)
+      if (this.#behind() && this.#timer === undefined) this.#gather()
     })
     return this.#running
   }
@@ -175,6 +187,7 @@ export class CatalogBackup {
     const { storeId, changes } = this.#catalog
     const { runner, log } = this.#destination
     const { signal } = this.#abort
+    this.#begunAt = this.#destination.clock.monotonic()
     try {
       const request = {
         kind: 'incremental',
