@@ -1,0 +1,35 @@
+import path from 'node:path'
+import { expect, test } from 'vitest'
+import { noStrace, ProgramUnderStrace } from '../support/faults/strace.ts'
+import { pathOf, readTrace } from '../support/faults/trace.ts'
+import { tempDirectory } from '../support/temp-directory.ts'
+
+const ROWS = 24_000
+/** The log of the second half is copied: as an incremental it is smaller than the base. */
+const PIECE_BYTES = 4 * 1_048_576
+
+test.runIf(noStrace !== undefined)(`flushes were not traced: ${noStrace}`, () => {})
+
+test.skipIf(noStrace !== undefined)(
+  'a large transaction, its checkpoint and the copy of its log reach the disk in pieces',
+  async () => {
+    const root = tempDirectory('cellstore-flushes')
+    const output = path.join(root, 'trace')
+    // SQLite calls fsync: what calls fdatasync is ours.
+    const { lines } = await ProgramUnderStrace.run('large-transaction-program.ts', [root, String(ROWS)], {
+      output,
+      calls: ['fdatasync'],
+    })
+    expect(lines).toEqual(['committed'])
+    const flushes = { log: 0, database: 0, copy: 0 }
+    for await (const call of readTrace(output)) {
+      const file = pathOf(call)
+      if (file.endsWith('/cell.db-wal')) flushes.log++
+      if (file.endsWith('/cell.db')) flushes.database++
+      if (file.includes('/segments/')) flushes.copy++
+    }
+    expect(flushes.log).toBeGreaterThan(0)
+    expect(flushes.database).toBeGreaterThan(0)
+    expect(flushes.copy).toBeGreaterThanOrEqual(Math.floor((ROWS * 500) / PIECE_BYTES))
+  },
+)
