@@ -15,7 +15,7 @@ import { OpenDatabaseReader } from './create/database-reader.ts'
 const GATHER_MS = 200
 /**
  * Under many changes a backup begins so long after the one before: each cut holds up the event loop for some fsyncs. A change is in
- * the object store within a second all the same.
+ * the object store within a second all the same. Who waits for that has it begun at once.
  */
 const EVERY_MS = 600
 /** A short chain: a start without a catalog reads all of it. */

@@ -5,7 +5,7 @@
  */
 export const ONE_HELPER_THREAD = '--v8-pool-size=1'
 /**
- * For the node itself: MiB of half its space for new objects, in place of 32. Beside all attacks at once, a node took 620 to 656 MiB,
+ * For the node itself: MiB of half its space for new objects, less than V8 would take. Beside all attacks at once, a node took 620 to 656 MiB,
  * and 530 with it. GET and PUT are as fast (with 8, PUT is 13 % slower).
  */
 export const SMALLER_NEW_SPACE = '--max-semi-space-size=16'

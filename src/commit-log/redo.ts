@@ -86,9 +86,15 @@ export function removeLogs(directory: string, owner?: string): void {
  * Makes the logs of a process that was killed superfluous, while others go on: the system has what it wrote, so each WAL that
  * they name is fsynced, and then they are removed. Nothing is written to a WAL, and no cell waits.
  *
+ * @param hasFailed whether the disk has failed under a cell: then an fsync that succeeds proves nothing. Asked after the fsyncs
  * @returns false if that could not be done: the logs stay for the next start
+ * @throws what an fsync throws; `Error` if the disk has failed under a cell
  */
-export async function supersede(store: LoggedStore, owner: string): Promise<boolean> {
+export async function supersede(
+  store: LoggedStore,
+  owner: string,
+  hasFailed: (cellId: string) => Promise<boolean>,
+): Promise<boolean> {
   const cells = new Set<string>()
   for (const file of logFiles(store.directory, owner)) {
     const contents: LogContents = readLog(await fs.promises.readFile(file))
@@ -96,6 +102,8 @@ export async function supersede(store: LoggedStore, owner: string): Promise<bool
     for (const { cellId } of [...contents.records, ...contents.damaged]) cells.add(cellId)
   }
   await syncAll(cells, (cellId) => syncFile(store.wal(cellId)))
+  for (const cellId of cells)
+    if (await hasFailed(cellId)) throw new Error(`The disk has failed under the cell ${cellId}.`)
   removeLogs(store.directory, owner)
   return true
 }

@@ -31,6 +31,8 @@ function openStore() {
   return { directory, wal, content, write, read: () => fs.readFileSync(wal(CELL)) }
 }
 
+const neverFailed = async () => false
+
 const record = (offset: number, fill: string, salts = SALTS, cellId = CELL): LogRecord => ({
   cellId,
   salts,
@@ -78,9 +80,16 @@ describe('the log of a process that was killed', () => {
     const store = openStore()
     store.write('1-1.1.log', [record(500, 'a'), record(500, 'a', SALTS, OTHER)])
     store.write('1-12.1.log', [record(500, 'b')])
-    expect(await supersede(store, '1-1')).toBe(true)
+    expect(await supersede(store, '1-1', neverFailed)).toBe(true)
     expect(store.read()).toEqual(store.content)
     expect(fs.readdirSync(store.directory)).toEqual(['1-12.1.log'])
+  })
+
+  test('stays for the next start if the disk has failed under a cell that it names: an fsync that succeeds proves nothing then', async () => {
+    const store = openStore()
+    const file = store.write('1-1.1.log', [record(500, 'a')])
+    await expect(supersede(store, '1-1', async (id) => id === CELL)).rejects.toThrow(CELL)
+    expect(fs.existsSync(file)).toBe(true)
   })
 
   test('stays for the next start if it is damaged where it names its cells', async () => {
@@ -90,7 +99,7 @@ describe('the log of a process that was killed', () => {
     // Not a fixed value: now and then it would be the one that is there.
     bytes.writeUInt8(bytes.readUInt8(HEAD_BYTES + 50) ^ 0xff, HEAD_BYTES + 50)
     fs.writeFileSync(file, bytes)
-    expect(await supersede(store, '1-1')).toBe(false)
+    expect(await supersede(store, '1-1', neverFailed)).toBe(false)
     expect(fs.existsSync(file)).toBe(true)
   })
 })

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import fs from 'node:fs'
+import os from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { lowerPriority } from '../../base/lower-priority.ts'
 import { childOptions } from '../../base/v8-options.ts'
@@ -25,10 +26,11 @@ const ARCHIVER_HEAP_MIB = 128
  */
 const ARCHIVER_SEMI_SPACE_MIB = 4
 /**
- * Requests come before backups: beside an account that makes and deletes cells, a neighbour's 99th percentile was 13.9 ms in place
- * of 18.6. With the lowest priority a busy machine would hold up shipping.
+ * How far below the node's own: requests come before backups. Beside an account that makes and deletes cells, a neighbour's 99th
+ * percentile was 13.9 ms in place of 18.6. With the lowest priority a busy machine would hold up restores and shipping.
  */
-const ARCHIVER_PRIORITY = 5
+const ARCHIVER_BELOW = 5
+const { PRIORITY_LOW } = os.constants.priority
 
 /** What the system, Node.js and its memory allocator need. Other variables of `NODE_` may hold secrets. */
 const PASSED =
@@ -77,7 +79,7 @@ export function spawnArchiver(objectStore: string): ChildProcess {
     `--max-semi-space-size=${ARCHIVER_SEMI_SPACE_MIB}`,
   ]
   const child = spawnChild([...heap, ARCHIVER], {}, childEnvironment(...passed))
-  lowerPriority(child.pid as number, ARCHIVER_PRIORITY)
+  lowerPriority(child.pid as number, Math.min(os.getPriority() + ARCHIVER_BELOW, PRIORITY_LOW))
   return child
 }
 

@@ -3,8 +3,10 @@ import { SYNC_EVERY_BYTES } from '../../base/durable-files.ts'
 import { LruCache } from '../../base/lru-cache.ts'
 import type { StorePaths } from '../../base/store-paths.ts'
 
-/** A shorter file never holds up others for long. */
-const FROM_BYTES = SYNC_EVERY_BYTES
+/** A shorter file never holds up others for long. A WAL that overwrites itself keeps half of it. */
+const FROM_BYTES = 2 * SYNC_EVERY_BYTES
+/** What a disk says that could not store something. */
+const DISK_ERRORS: readonly unknown[] = ['EIO', 'ENOSPC', 'EDQUOT']
 /** Files whose last changes are remembered: more than workers write at a time. */
 const FILES_MAX = 256
 
@@ -13,48 +15,60 @@ const FILES_MAX = 256
  * end, and the small fsyncs of all other cells wait behind that in the disk's queue: up to 230 ms for 350 MB, measured. In
  * pieces, they wait for one piece.
  *
- * The fsync at the end still tells of every error: its descriptor was opened before the writes.
+ * The fsync at the end still tells the worker of every error: its descriptor was opened before the writes. A worker that is killed
+ * before that can't tell anybody, and the system tells nobody twice: so a failed flush is told to whoever made this.
  */
 export class EarlyFlushes {
   readonly #paths: StorePaths
+  readonly #onFailed: (cellId: string, error: unknown) => void
   /** Cells that a worker works long for. */
   readonly #waiting = new Set<string>()
   /** Epoch milliseconds of the last change that was flushed, by file. */
   readonly #flushed = new LruCache<number>(FILES_MAX)
-  #isRunning = false
+  #running: Promise<void> | undefined
 
-  constructor(paths: StorePaths) {
+  /** @param onFailed what the cell's files hold may be in memory alone, though a later fsync of them succeeds; must not throw */
+  constructor(paths: StorePaths, onFailed: (cellId: string, error: unknown) => void) {
     this.#paths = paths
+    this.#onFailed = onFailed
   }
 
   /** Call it again and again while a worker works for the cell. One file is flushed at a time: others need the thread pool, too. */
   look(cellId: string): void {
     this.#waiting.add(cellId)
-    if (!this.#isRunning) void this.#run()
+    this.#running ??= this.#run()
+  }
+
+  /** Resolves once nothing is flushed; undefined if nothing is now. */
+  get idle(): Promise<void> | undefined {
+    return this.#running
   }
 
   async #run(): Promise<void> {
-    this.#isRunning = true
     for (const cellId of this.#waiting) {
       this.#waiting.delete(cellId)
       const { wal, database } = this.#paths.cell(cellId)
-      await this.#flush(wal)
-      await this.#flush(database)
+      for (const file of [wal, database]) {
+        const error = await this.#flush(file)
+        if (error !== undefined) this.#onFailed(cellId, error)
+      }
     }
-    this.#isRunning = false
+    this.#running = undefined
   }
 
-  /** Never rejects: if the disk fails, the work itself is told. */
-  async #flush(file: string): Promise<void> {
+  /** @returns the error of the disk */
+  async #flush(file: string): Promise<unknown> {
     try {
       const { size, mtimeMs } = await stat(file)
-      if (size < FROM_BYTES || this.#flushed.get(file) === mtimeMs) return
+      if (size < FROM_BYTES || this.#flushed.get(file) === mtimeMs) return undefined
       this.#flushed.set(file, mtimeMs)
       // Only workers have cells open: nobody's locks are dropped here as the file is closed (invariant 4).
       await using opened = await open(file, 'r')
       await opened.datasync()
-    } catch {
-      // Gone, for example.
+      return undefined
+    } catch (error) {
+      // The file is gone, for example.
+      return DISK_ERRORS.includes((error as NodeJS.ErrnoException).code) ? error : undefined
     }
   }
 }

@@ -1,17 +1,22 @@
+import { exists } from '../../base/durable-files.ts'
 import type { Log } from '../../base/log.ts'
 import type { StorePaths } from '../../base/store-paths.ts'
 import { logOwner, type ProcessIdentity } from '../../catalog/directory-lock.ts'
 import { supersede } from '../../commit-log/redo.ts'
+import type { EarlyFlushes } from './early-flushes.ts'
 
 /** The commit logs of workers that were killed: they hold up no cell, and go once they are needed no more. */
 export class LeftLogs {
   readonly #paths: StorePaths
   readonly #log: Log
+  readonly #flushes: EarlyFlushes
   #last: Promise<void> = Promise.resolve()
 
-  constructor(paths: StorePaths, log: Log) {
+  /** @param flushes one that is under way may be told what an fsync after it is not */
+  constructor(paths: StorePaths, log: Log, flushes: EarlyFlushes) {
     this.#paths = paths
     this.#log = log
+    this.#flushes = flushes
   }
 
   /** A worker has ended. One that was stopped has left nothing. */
@@ -28,7 +33,11 @@ export class LeftLogs {
     const { commitLogs: directory } = this.#paths
     try {
       const wal = (cellId: string) => this.#paths.cell(cellId).wal
-      if (await supersede({ directory, wal }, logOwner(worker))) return
+      const hasFailed = async (cellId: string) => {
+        await this.#flushes.idle
+        return exists(this.#paths.cell(cellId).quarantine)
+      }
+      if (await supersede({ directory, wal }, logOwner(worker), hasFailed)) return
       this.#log.error(
         { worker: worker.pid },
         'the commit log of a worker that has ended is damaged; it stays',

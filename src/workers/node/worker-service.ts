@@ -15,6 +15,7 @@ import type { BackupInfo } from '../../backup/versions/version-index.ts'
 import { within } from '../../base/clock.ts'
 import { prepareWorkers } from '../../catalog/workers-lock.ts'
 import type { SqlPolicy } from '../../engine/cell-settings.ts'
+import { quarantineUnstored } from '../../engine/quarantine.ts'
 import { CellError, isCellError } from '../../errors.ts'
 import { beginWatch } from '../../service/begin-watch.ts'
 import type {
@@ -74,6 +75,8 @@ export interface WorkerServiceOptions {
   slowMs?: number | null | undefined
 }
 
+/** Milliseconds that a slot whose worker has ended waits for a flush: on a disk that hangs, nothing would go on. */
+const FLUSHING_MS_MAX = 2_000
 /** Milliseconds in which workers close their cells, also if the archiver has taken all the time of a stop. */
 const CLOSING_MS_MIN = 2_000
 
@@ -84,6 +87,7 @@ export class WorkerService implements CellService {
   readonly #workers: WorkerPool
   readonly #upkeep: Upkeep
   readonly #backoff: CellBackoff
+  readonly #flushes: EarlyFlushes
   readonly #leftLogs: LeftLogs
   readonly #imports: ImportProcesses
   /** Undefined without an object store. */
@@ -101,10 +105,10 @@ export class WorkerService implements CellService {
     this.#options = options
     this.#upkeep = new Upkeep(core)
     this.#backoff = new CellBackoff(clock)
-    this.#leftLogs = new LeftLogs(paths, log)
+    this.#flushes = new EarlyFlushes(paths, (cellId, error) => this.#flushFailed(cellId, error))
+    this.#leftLogs = new LeftLogs(paths, log, this.#flushes)
     this.#imports = new ImportProcesses(clock, log)
     const limits = { ...DEFAULT_WORKER_LIMITS, ...options.limits }
-    const flushes = new EarlyFlushes(paths)
     this.#workers = new WorkerPool({
       count,
       clock,
@@ -125,7 +129,11 @@ export class WorkerService implements CellService {
       record: (cellId) => core.findCell(cellId),
       publish: (identities) => core.publishWorkers(identities),
       ended: (worker) => this.#ended(worker),
-      worksLong: (cellId) => flushes.look(cellId),
+      worksLong: (cellId) => this.#flushes.look(cellId),
+      flushing: () => {
+        const { idle } = this.#flushes
+        return idle && within(clock, FLUSHING_MS_MAX, idle)
+      },
       spawnWorker: () =>
         new WorkerProcess(limits.memoryMax, core.changes, (message, worker) => this.#take(message, worker)),
       isKnown: (accountId) => (core.accounts.find(accountId)?.createdAt ?? 0) < startedAt,
@@ -300,6 +308,7 @@ export class WorkerService implements CellService {
     await this.#workers.stop(Math.max(leftMs(), CLOSING_MS_MIN))
     // What a frozen worker did not end has ended with it.
     await upkeep
+    await within(clock, CLOSING_MS_MIN, this.#flushes.idle ?? Promise.resolve())
     await this.#leftLogs.idle()
   }
 
@@ -394,6 +403,17 @@ export class WorkerService implements CellService {
     const { destination } = this.#core
     for (const mark of worker.unmarked) if (destination !== undefined) markCells(destination.trackers, mark)
     void this.#archiving?.search.search((cellId) => worker.mayHaveUsed(cellId))
+  }
+
+  /** Never throws: on a disk that fails, the note may not be possible. */
+  #flushFailed(cellId: string, err: unknown): void {
+    const { paths, settings } = this.#core
+    settings.log.error({ cellId, err }, 'the disk has failed under a cell; it is checked before its next use')
+    try {
+      quarantineUnstored(paths.cell(cellId), settings.clock.now())
+    } catch (cause) {
+      settings.log.warn({ cellId, err: cause }, 'the quarantine of a cell could not be written to its file')
+    }
   }
 
   #take(message: WorkerMessage, worker: WorkerHandle): void {

@@ -22,6 +22,8 @@ export interface SlotContext {
   worked(time: CellTime): void
   /** Runs operations again, each in its cell's present slot. */
   requeue(operations: readonly QueuedOperation[]): void
+  /** As in `WorkerPoolParts`: awaited before anybody asks what a worker that has ended has committed. */
+  flushing(): Promise<void> | undefined
   /** Told of a statement of an operation that took long. */
   onSlow(operation: QueuedOperation, slow: { statement: string; ms: number }): void
 }
@@ -133,7 +135,11 @@ export class WorkerSlot {
   use(worker: WorkerHandle): void {
     this.#worker = worker
     worker.onBatch = (message) => this.#take(message)
-    void worker.ended.then(() => this.#ended(worker))
+    void worker.ended.then(() => {
+      const flushing = this.#context.flushing()
+      if (flushing === undefined) this.#ended(worker)
+      else void flushing.then(() => this.#ended(worker))
+    })
     // Before anything else: it could move the WAL, which tells of these transactions, into the database.
     this.#unresolved.askAll(worker)
     this.#waiting.wakeAll()

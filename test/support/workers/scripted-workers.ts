@@ -61,6 +61,7 @@ export class ScriptedWorkers {
       publish: () => {},
       ended: () => {},
       worksLong: () => {},
+      flushing: () => undefined,
       spawnWorker: () => this.#start(),
       taskMs: STATEMENT_MS,
       checkStrikes: () => {},

@@ -60,7 +60,7 @@ function operation(cellId: string): QueuedOperation & { settled: unknown[] } {
   }
 }
 
-function newSlot() {
+function newSlot({ flushing }: { flushing?: Promise<void> } = {}) {
   const lost: LostWorker[] = []
   const bounds = { operationsMax: 10, operationsPerCellMax: 10, bytesMax: 1_000 }
   const context = {
@@ -71,6 +71,7 @@ function newSlot() {
     sliceMs: 20,
     worked: () => {},
     requeue: () => {},
+    flushing: () => flushing,
     onSlow: () => {},
   }
   return { lost, slot: new WorkerSlot(context, (_slot, each) => lost.push(each)) }
@@ -94,6 +95,19 @@ test('a statement that has run to its end while its worker was being ended is no
   await worker.end()
   expect(lost).toMatchObject([{ reason: 'held-up', statement: undefined, notRun: [] }])
   expect(lost[0]?.provisional).toMatchObject([{ cellId: 'x', before: NO_WAL }])
+})
+
+test('nobody asks what a worker that has ended has committed while its files are flushed: that may show that the disk has failed', async () => {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const { slot, lost } = newSlot({ flushing: promise })
+  const worker = new StubWorker()
+  slot.use(worker.asWorker)
+  await worker.end()
+  await turns()
+  expect(lost).toHaveLength(0)
+  resolve()
+  await turns()
+  expect(lost).toHaveLength(1)
 })
 
 test.each([

@@ -1,0 +1,99 @@
+import fs from 'node:fs'
+import { type FileHandle, open } from 'node:fs/promises'
+import { afterEach, describe, expect, test, vi } from 'vitest'
+import { newCellId, StorePaths } from '../../../src/base/store-paths.ts'
+import { EarlyFlushes } from '../../../src/workers/node/early-flushes.ts'
+import { tempDirectory } from '../../support/temp-directory.ts'
+import { until } from '../../support/until.ts'
+import { openWorkerStore } from '../../support/worker-store.ts'
+
+const LONG_BYTES = 8 * 1_048_576
+
+afterEach(() => {
+  vi.restoreAllMocks()
+})
+
+/** The disk's answers to the node's flushes, in their order; after these it stores everything. */
+async function flushesAnswer(...codes: (string | undefined)[]) {
+  const handle: FileHandle = await open(import.meta.filename)
+  const prototype: FileHandle = Object.getPrototypeOf(handle)
+  await handle.close()
+  return vi.spyOn(prototype, 'datasync').mockImplementation(async () => {
+    const code = codes.shift()
+    if (code !== undefined) throw Object.assign(new Error(`${code}: injected`), { code })
+  })
+}
+
+function flushesOfOneCell() {
+  const paths = new StorePaths(tempDirectory())
+  const id = newCellId()
+  const cell = paths.cell(id)
+  fs.mkdirSync(cell.directory, { recursive: true })
+  const failed = vi.fn()
+  const flushes = new EarlyFlushes(paths, failed)
+  const look = async () => {
+    flushes.look(id)
+    await flushes.idle
+  }
+  const write = (file: string, bytes: number, changedAtS: number) => {
+    fs.writeFileSync(file, '')
+    fs.truncateSync(file, bytes)
+    fs.utimesSync(file, changedAtS, changedAtS)
+  }
+  return { id, cell, failed, look, write }
+}
+
+describe('What a worker writes for long', () => {
+  test('is flushed once for each change of a long file, and a short or missing one never', async () => {
+    const datasync = await flushesAnswer()
+    const { cell, failed, look, write } = flushesOfOneCell()
+    await look()
+    write(cell.wal, LONG_BYTES - 1, 1)
+    await look()
+    expect(datasync).toHaveBeenCalledTimes(0)
+    write(cell.wal, LONG_BYTES, 2)
+    await look()
+    await look()
+    expect(datasync).toHaveBeenCalledTimes(1)
+    write(cell.wal, LONG_BYTES, 3)
+    write(cell.database, LONG_BYTES, 3)
+    await look()
+    expect(datasync).toHaveBeenCalledTimes(3)
+    expect(failed).not.toHaveBeenCalled()
+  })
+
+  test.each(['EIO', 'ENOSPC', 'EDQUOT'])('is told of if the disk refuses it: %s', async (code) => {
+    await flushesAnswer(code)
+    const { id, cell, failed, look, write } = flushesOfOneCell()
+    write(cell.wal, LONG_BYTES, 1)
+    await look()
+    expect(failed.mock.calls).toEqual([[id, expect.objectContaining({ code })]])
+  })
+
+  test('is no failure of the disk where files can not be flushed at all', async () => {
+    await flushesAnswer('EINVAL')
+    const { cell, failed, look, write } = flushesOfOneCell()
+    write(cell.wal, LONG_BYTES, 1)
+    await look()
+    expect(failed).not.toHaveBeenCalled()
+  })
+
+  test('and was refused by the disk, before its worker was killed: the cell is proven whole before its next use (invariant 1)', async () => {
+    const datasync = await flushesAnswer('EIO')
+    const node = await openWorkerStore({ service: { sqlPolicy: 'trusted', limits: { holdMs: 60_000 } } })
+    const { id } = node.store.createCell()
+    const run = (sql: string) => node.service.execute(id, { op: 'sql', sql })
+    await run('CREATE TABLE t (x)')
+    await run('INSERT INTO t VALUES (1)')
+    const endless = 'WITH RECURSIVE r (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r)'
+    const insert = run(`INSERT INTO t ${endless} SELECT randomblob(1000) FROM r`).catch(() => {})
+    await until(() => datasync.mock.calls.length > 0, 'something is flushed')
+    for (const pid of node.workers) process.kill(pid, 'SIGKILL')
+    const said = (message: string) => node.log.some((line) => line.message.includes(message))
+    await until(() => said('is proven whole'), 'the cell is proven whole')
+    expect(said('the disk has failed under a cell')).toBe(true)
+    void insert
+    const paths = new StorePaths(node.store.paths.root).cell(id)
+    expect(fs.existsSync(paths.quarantine)).toBe(false)
+  })
+})
