@@ -47,6 +47,8 @@ export class WorkerSlot {
   #worker: WorkerHandle | undefined
   #batch: Batch | undefined
   #scheduled = false
+  /** Its worker has ended, and what it did is asked for after a flush. */
+  #losing: Promise<void> | undefined
   #killReason: KillReason | undefined
   #killedWork: RunningWork | undefined
   #task: RunningTask | undefined
@@ -136,9 +138,11 @@ export class WorkerSlot {
     this.#worker = worker
     worker.onBatch = (message) => this.#take(message)
     void worker.ended.then(() => {
+      // Tasks wait for the next one from here on: each try with this one would fail at once.
+      this.#worker = undefined
       const flushing = this.#context.flushing()
       if (flushing === undefined) this.#ended(worker)
-      else void flushing.then(() => this.#ended(worker))
+      else this.#losing = flushing.then(() => this.#ended(worker))
     })
     // Before anything else: it could move the WAL, which tells of these transactions, into the database.
     this.#unresolved.askAll(worker)
@@ -200,7 +204,7 @@ export class WorkerSlot {
 
   /** Kills the worker. `onLost` follows when the process has ended. */
   kill(reason: KillReason): void {
-    if (this.#killReason !== undefined) return
+    if (this.#killReason !== undefined || this.#worker === undefined) return
     this.#killReason = reason
     this.#killedWork = this.work
     this.#worker?.kill()
@@ -218,6 +222,7 @@ export class WorkerSlot {
     const timer = this.#context.clock.setTimer(() => worker?.kill(), closeMs)
     await worker?.ended
     timer.cancel()
+    await this.#losing
   }
 
   /** Ends the use of a stopped slot. @returns the operations that wait */
@@ -290,7 +295,6 @@ export class WorkerSlot {
   }
 
   #ended(worker: WorkerHandle): void {
-    this.#worker = undefined
     const running = this.#killedWork ?? this.work
     if (running !== undefined) {
       const ms = this.#context.clock.monotonic() - running.since

@@ -105,6 +105,8 @@ test('nobody asks what a worker that has ended has committed while its files are
   await worker.end()
   await turns()
   expect(lost).toHaveLength(0)
+  // Tasks wait for the next worker: each try with this one would fail at once.
+  expect(slot.untilWorker(undefined)).toBeInstanceOf(Promise)
   resolve()
   await turns()
   expect(lost).toHaveLength(1)
