@@ -25,7 +25,9 @@ export class EarlyFlushes {
   readonly #waiting = new Set<string>()
   /** Epoch milliseconds of the last change that was flushed, by file. */
   readonly #flushed = new LruCache<number>(FILES_MAX)
-  #running: Promise<void> | undefined
+  #isRunning = false
+  /** Of the cell whose turn it is. */
+  #current: Promise<void> | undefined
 
   /** @param onFailed what the cell's files hold may be in memory alone, though a later fsync of them succeeds; must not throw */
   constructor(paths: StorePaths, onFailed: (cellId: string, error: unknown) => void) {
@@ -36,24 +38,37 @@ export class EarlyFlushes {
   /** Call it again and again while a worker works for the cell. One file is flushed at a time: others need the thread pool, too. */
   look(cellId: string): void {
     this.#waiting.add(cellId)
-    this.#running ??= this.#run()
+    if (!this.#isRunning) void this.#run()
   }
 
-  /** Resolves once nothing is flushed; undefined if nothing is now. */
-  get idle(): Promise<void> | undefined {
-    return this.#running
+  /** Resolves when the flush that is under way is over; undefined if none is. */
+  get underWay(): Promise<void> | undefined {
+    return this.#current
+  }
+
+  /** Call it when a worker has ended: no other flush begins before the next look. @returns as {@link underWay} */
+  finish(): Promise<void> | undefined {
+    this.#waiting.clear()
+    return this.#current
   }
 
   async #run(): Promise<void> {
+    this.#isRunning = true
     for (const cellId of this.#waiting) {
       this.#waiting.delete(cellId)
-      const { wal, database } = this.#paths.cell(cellId)
-      for (const file of [wal, database]) {
-        const error = await this.#flush(file)
-        if (error !== undefined) this.#onFailed(cellId, error)
-      }
+      this.#current = this.#flushCell(cellId)
+      await this.#current
     }
-    this.#running = undefined
+    this.#current = undefined
+    this.#isRunning = false
+  }
+
+  async #flushCell(cellId: string): Promise<void> {
+    const { wal, database } = this.#paths.cell(cellId)
+    for (const file of [wal, database]) {
+      const error = await this.#flush(file)
+      if (error !== undefined) this.#onFailed(cellId, error)
+    }
   }
 
   /** @returns the error of the disk */

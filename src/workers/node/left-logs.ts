@@ -34,7 +34,7 @@ export class LeftLogs {
     try {
       const wal = (cellId: string) => this.#paths.cell(cellId).wal
       const hasFailed = async (cellId: string) => {
-        await this.#flushes.idle
+        await this.#flushes.underWay
         return exists(this.#paths.cell(cellId).quarantine)
       }
       if (await supersede({ directory, wal }, logOwner(worker), hasFailed)) return

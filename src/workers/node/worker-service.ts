@@ -131,8 +131,8 @@ export class WorkerService implements CellService {
       ended: (worker) => this.#ended(worker),
       worksLong: (cellId) => this.#flushes.look(cellId),
       flushing: () => {
-        const { idle } = this.#flushes
-        return idle && within(clock, FLUSHING_MS_MAX, idle)
+        const underWay = this.#flushes.finish()
+        return underWay && within(clock, FLUSHING_MS_MAX, underWay)
       },
       spawnWorker: () =>
         new WorkerProcess(limits.memoryMax, core.changes, (message, worker) => this.#take(message, worker)),
@@ -308,7 +308,7 @@ export class WorkerService implements CellService {
     await this.#workers.stop(Math.max(leftMs(), CLOSING_MS_MIN))
     // What a frozen worker did not end has ended with it.
     await upkeep
-    await within(clock, CLOSING_MS_MIN, this.#flushes.idle ?? Promise.resolve())
+    await within(clock, CLOSING_MS_MIN, this.#flushes.finish() ?? Promise.resolve())
     await this.#leftLogs.idle()
   }
 

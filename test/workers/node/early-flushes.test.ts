@@ -33,14 +33,14 @@ function flushesOfOneCell() {
   const flushes = new EarlyFlushes(paths, failed)
   const look = async () => {
     flushes.look(id)
-    await flushes.idle
+    await flushes.underWay
   }
   const write = (file: string, bytes: number, changedAtS: number) => {
     fs.writeFileSync(file, '')
     fs.truncateSync(file, bytes)
     fs.utimesSync(file, changedAtS, changedAtS)
   }
-  return { id, cell, failed, look, write }
+  return { id, cell, failed, flushes, look, write }
 }
 
 describe('What a worker writes for long', () => {
@@ -60,6 +60,20 @@ describe('What a worker writes for long', () => {
     await look()
     expect(datasync).toHaveBeenCalledTimes(3)
     expect(failed).not.toHaveBeenCalled()
+  })
+
+  test('ends with the flush that is under way when a worker has ended, however long others go on', async () => {
+    const datasync = await flushesAnswer()
+    const { id, cell, flushes, write } = flushesOfOneCell()
+    write(cell.wal, LONG_BYTES, 1)
+    flushes.look(id)
+    // As somebody else's long statement does: the next look comes before this flush is over.
+    flushes.look(id)
+    await flushes.finish()
+    write(cell.wal, LONG_BYTES, 2)
+    await new Promise(setImmediate)
+    expect(flushes.underWay).toBeUndefined()
+    expect(datasync).toHaveBeenCalledTimes(1)
   })
 
   test.each(['EIO', 'ENOSPC', 'EDQUOT'])('is told of if the disk refuses it: %s', async (code) => {
