@@ -70,8 +70,6 @@ const FLUSHES_OF_ACCOUNT = {
   what: 'restores, plans of restores and copies of cells',
 }
 
-type StatedBackupOptions = MakeBackupOptions & { origin: BackupOrigin }
-
 /** Backups of cells in the object store, and restores from them. Available as `store.backups`. */
 export class BackupManager {
   readonly #parts: BackupManagerParts
@@ -232,22 +230,24 @@ export class BackupManager {
     await this.#restores.recoverIfLost(cellId, need, signal)
   }
 
-  /** @internal @param need `background` for a scheduled backup */
+  /**
+   * @param need `background` for a scheduled backup
+   * @param isLast the cell is about to be deleted
+   * @internal
+   */
   async backup(
     cellId: string,
     kind: BackupKind,
     options: MakeBackupOptions,
     need: Need = 'requested',
+    isLast = false,
   ): Promise<BackupResult> {
     checkNames(options, MAKE_BACKUP_NAMES)
     this.#parts.assertRunning()
     this.#assertExists(cellId)
-    const { origin = 'owner', signal } = options
-    return await this.#reported(cellId, kind, { ...options, origin }, async (stated) => {
-      const result = await this.#store(cellId, kind, stated, need)
-      await this.#parts.catalogBackup.ensureStored(need === 'background', signal)
-      return result
-    })
+    const { origin = 'owner', requestId, signal } = options
+    const run = () => this.#backup(cellId, kind, { ...options, origin }, need, isLast)
+    return await this.#reports.backup({ cellId, kind, origin, requestId, signal }, run)
   }
 
   /** Stores what a cell has not stored yet. Its deletion follows in any case. @internal */
@@ -262,11 +262,8 @@ export class BackupManager {
         if (accountId != null) await this.#flushes.turn(accountId, signal)
       },
       flush: (signal) => archiver.flush(signal),
-      // The catalog follows within a second, with the deletion itself.
       backUp: (signal) =>
-        this.#reported(cellId, 'incremental', { origin: 'schedule', signal }, (stated) =>
-          this.#store(cellId, 'incremental', stated, 'requested'),
-        ),
+        this.backup(cellId, 'incremental', { origin: 'schedule', signal }, 'requested', true),
       clock,
       log,
     })
@@ -302,23 +299,14 @@ export class BackupManager {
     return this.#parts.archiver.load
   }
 
-  #reported(
+  async #backup(
     cellId: string,
     kind: BackupKind,
-    stated: StatedBackupOptions,
-    run: (stated: StatedBackupOptions) => Promise<BackupResult>,
-  ): Promise<BackupResult> {
-    const { origin, requestId, signal } = stated
-    return this.#reports.backup({ cellId, kind, origin, requestId, signal }, () => run(stated))
-  }
-
-  async #store(
-    cellId: string,
-    kind: BackupKind,
-    { origin, ...jobOptions }: StatedBackupOptions,
+    { origin, ...jobOptions }: MakeBackupOptions & { origin: BackupOrigin },
     need: Need,
+    isLast: boolean,
   ): Promise<BackupResult> {
-    const { archiver, destination, isLocal, record } = this.#parts
+    const { archiver, catalogBackup, destination, isLocal, record } = this.#parts
     const { signal } = jobOptions
     // Without a wait in between, jobs of a cell run in the order of their requests.
     if (!isLocal(cellId)) {
@@ -333,6 +321,8 @@ export class BackupManager {
     })
     // The archiver may have an index of its own.
     if (head !== undefined) destination.index.stored(head, result.sizeBytes)
+    // With the deletion itself, the catalog follows within a second.
+    if (!isLast) await catalogBackup.ensureStored(need === 'background', signal)
     return result
   }
 

@@ -1,6 +1,7 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { addRow, createLedger, ScratchPlace } from '../support/backup/scratch-store.ts'
+import { isAtDisk } from '../support/fake-clock.ts'
 import { filesBelow } from '../support/temp-directory.ts'
 import { until } from '../support/until.ts'
 
@@ -10,11 +11,11 @@ const STEP_MS = 60
 const LONG_MS = 3_000
 const QUIET_TURNS = 50
 
-/** What was begun is over: nothing of it waits for the disk or the thread pool. */
+/** What was begun is over: for some turns of the event loop nothing of it waits for the disk. */
 async function diskAtRest(): Promise<void> {
   for (let quiet = 0; quiet < QUIET_TURNS; quiet++) {
     await turnOfTheLoop()
-    if (process.getActiveResourcesInfo().some((each) => /^(FSReq|Zlib|HashReq)/i.test(each))) quiet = 0
+    if (isAtDisk()) quiet = 0
   }
 }
 

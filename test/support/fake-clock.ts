@@ -32,6 +32,7 @@ export class FakeClock extends SteppedClock {
   }
 }
 
-function isAtDisk(): boolean {
+/** Whether something waits for the disk. */
+export function isAtDisk(): boolean {
   return process.getActiveResourcesInfo().some((each) => each.startsWith('FSReq'))
 }

@@ -25,7 +25,6 @@ export class EarlyFlushes {
   readonly #waiting = new Set<string>()
   /** Epoch milliseconds of the last change that was flushed, by file. */
   readonly #flushed = new LruCache<number>(FILES_MAX)
-  #isRunning = false
   /** Of the cell whose turn it is. */
   #current: Promise<void> | undefined
 
@@ -38,7 +37,7 @@ export class EarlyFlushes {
   /** Call it again and again while a worker works for the cell. One file is flushed at a time: others need the thread pool, too. */
   look(cellId: string): void {
     this.#waiting.add(cellId)
-    if (!this.#isRunning) void this.#run()
+    if (this.#current === undefined) void this.#run()
   }
 
   /** Resolves when the flush that is under way is over; undefined if none is. */
@@ -53,14 +52,12 @@ export class EarlyFlushes {
   }
 
   async #run(): Promise<void> {
-    this.#isRunning = true
     for (const cellId of this.#waiting) {
       this.#waiting.delete(cellId)
       this.#current = this.#flushCell(cellId)
       await this.#current
     }
     this.#current = undefined
-    this.#isRunning = false
   }
 
   async #flushCell(cellId: string): Promise<void> {

@@ -38,8 +38,8 @@ export interface WorkerPoolParts {
   ended(worker: WorkerHandle): void
   /** Called again and again while a worker works long for a cell. */
   worksLong(cellId: string): void
-  /** Resolves when it is known whether the disk has failed under a cell that a worker worked long for; undefined: it is now. */
-  flushing(): Promise<void> | undefined
+  /** After a worker's end. Resolves when it is known whether the disk has failed under a cell that it worked long for; undefined: it is now. */
+  finishFlush(): Promise<void> | undefined
   /** Starts a process. @throws the system's error if it can't */
   spawnWorker(): WorkerHandle
   /** Whether the account existed before this process. */
@@ -97,7 +97,7 @@ export class WorkerPool {
       charged: (cellId) => this.#charged(cellId),
       worked: (time) => this.#placement.probation.worked(time),
       requeue: (operations) => this.#requeue(operations),
-      flushing: parts.flushing,
+      finishFlush: parts.finishFlush,
       onSlow: ({ cellId, requestId }, { statement, ms }) =>
         logSlowStatement(parts.log, { cellId, requestId, statement, ms }),
     }

@@ -75,8 +75,8 @@ export interface WorkerServiceOptions {
   slowMs?: number | null | undefined
 }
 
-/** Milliseconds that a slot whose worker has ended waits for a flush: on a disk that hangs, nothing would go on. */
-const FLUSHING_MS_MAX = 2_000
+/** Milliseconds that anybody waits for a flush: on a disk that hangs, nothing would go on. */
+const FLUSH_MS_MAX = 2_000
 /** Milliseconds in which workers close their cells, also if the archiver has taken all the time of a stop. */
 const CLOSING_MS_MIN = 2_000
 
@@ -130,10 +130,7 @@ export class WorkerService implements CellService {
       publish: (identities) => core.publishWorkers(identities),
       ended: (worker) => this.#ended(worker),
       worksLong: (cellId) => this.#flushes.look(cellId),
-      flushing: () => {
-        const underWay = this.#flushes.finish()
-        return underWay && within(clock, FLUSHING_MS_MAX, underWay)
-      },
+      finishFlush: () => this.#finishFlush(),
       spawnWorker: () =>
         new WorkerProcess(limits.memoryMax, core.changes, (message, worker) => this.#take(message, worker)),
       isKnown: (accountId) => (core.accounts.find(accountId)?.createdAt ?? 0) < startedAt,
@@ -308,7 +305,7 @@ export class WorkerService implements CellService {
     await this.#workers.stop(Math.max(leftMs(), CLOSING_MS_MIN))
     // What a frozen worker did not end has ended with it.
     await upkeep
-    await within(clock, CLOSING_MS_MIN, this.#flushes.finish() ?? Promise.resolve())
+    await this.#finishFlush()
     await this.#leftLogs.idle()
   }
 
@@ -403,6 +400,11 @@ export class WorkerService implements CellService {
     const { destination } = this.#core
     for (const mark of worker.unmarked) if (destination !== undefined) markCells(destination.trackers, mark)
     void this.#archiving?.search.search((cellId) => worker.mayHaveUsed(cellId))
+  }
+
+  #finishFlush(): Promise<void> | undefined {
+    const underWay = this.#flushes.finish()
+    return underWay && within(this.#core.settings.clock, FLUSH_MS_MAX, underWay)
   }
 
   /** Never throws: on a disk that fails, the note may not be possible. */

@@ -23,7 +23,7 @@ export interface SlotContext {
   /** Runs operations again, each in its cell's present slot. */
   requeue(operations: readonly QueuedOperation[]): void
   /** As in `WorkerPoolParts`: awaited before anybody asks what a worker that has ended has committed. */
-  flushing(): Promise<void> | undefined
+  finishFlush(): Promise<void> | undefined
   /** Told of a statement of an operation that took long. */
   onSlow(operation: QueuedOperation, slow: { statement: string; ms: number }): void
 }
@@ -140,7 +140,7 @@ export class WorkerSlot {
     void worker.ended.then(() => {
       // Tasks wait for the next one from here on: each try with this one would fail at once.
       this.#worker = undefined
-      const flushing = this.#context.flushing()
+      const flushing = this.#context.finishFlush()
       if (flushing === undefined) this.#ended(worker)
       else this.#losing = flushing.then(() => this.#ended(worker))
     })
@@ -207,7 +207,7 @@ export class WorkerSlot {
     if (this.#killReason !== undefined || this.#worker === undefined) return
     this.#killReason = reason
     this.#killedWork = this.work
-    this.#worker?.kill()
+    this.#worker.kill()
   }
 
   /**

@@ -61,7 +61,7 @@ export class ScriptedWorkers {
       publish: () => {},
       ended: () => {},
       worksLong: () => {},
-      flushing: () => undefined,
+      finishFlush: () => undefined,
       spawnWorker: () => this.#start(),
       taskMs: STATEMENT_MS,
       checkStrikes: () => {},

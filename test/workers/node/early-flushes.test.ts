@@ -2,6 +2,7 @@ import fs from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { newCellId, StorePaths } from '../../../src/base/store-paths.ts'
+import { quarantineUnstored } from '../../../src/engine/quarantine.ts'
 import { EarlyFlushes } from '../../../src/workers/node/early-flushes.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 import { until } from '../../support/until.ts'
@@ -90,6 +91,15 @@ describe('What a worker writes for long', () => {
     write(cell.wal, LONG_BYTES, 1)
     await look()
     expect(failed).not.toHaveBeenCalled()
+  })
+
+  test('and was refused by the disk, leaves a note, but none over what the worker knows that has the cell', () => {
+    const { cell } = flushesOfOneCell()
+    quarantineUnstored(cell, 1)
+    const note = fs.readFileSync(cell.quarantine, 'utf8')
+    expect(JSON.parse(note)).toEqual({ reason: 'io_error', since: 1 })
+    quarantineUnstored(cell, 2)
+    expect(fs.readFileSync(cell.quarantine, 'utf8')).toBe(note)
   })
 
   test('and was refused by the disk, before its worker was killed: the cell is proven whole before its next use (invariant 1)', async () => {

@@ -71,7 +71,7 @@ function newSlot({ flushing }: { flushing?: Promise<void> } = {}) {
     sliceMs: 20,
     worked: () => {},
     requeue: () => {},
-    flushing: () => flushing,
+    finishFlush: () => flushing,
     onSlow: () => {},
   }
   return { lost, slot: new WorkerSlot(context, (_slot, each) => lost.push(each)) }

@@ -2,48 +2,26 @@
  * A store whose cells are open in child processes, as `serve` has them: writes to several cells at once, backs up,
  * restores, deletes, and closes the store in between; and says what was acknowledged.
  */
-import { pathToFileURL } from 'node:url'
 import { StorePaths } from '../../../../src/base/store-paths.ts'
 import { readOwner } from '../../../../src/catalog/directory-lock.ts'
 import type { BatchableOperation } from '../../../../src/service/operations.ts'
-import { StoreCore } from '../../../../src/store/store-core.ts'
-import { WorkerService } from '../../../../src/workers/node/worker-service.ts'
 import { Random } from '../../random.ts'
 import { say } from '../acknowledgements.ts'
 import { entryOperations, LEDGER_SCHEMA, steadyNumber } from '../ledger.ts'
 import { toldToGo } from './told-to-go.ts'
+import { openTracedNode, type TracedNode } from './traced-node.ts'
 
 const [, , root = '', seed = '', steps = ''] = process.argv
 const random = new Random(Number(seed))
 const CELLS_MAX = 5
-const objectStore = pathToFileURL(`${root}/objects`).href
 
 const cells = new Map<string, { id: string; versions: string[] }>()
 let made = 0
 let next = 0
 
-async function open(): Promise<{ store: StoreCore; service: WorkerService }> {
-  const dataDir = `${root}/data`
+function open(): Promise<TracedNode> {
   // Small, so that checkpoints, the pool and the commit log have much to do.
-  const options = { objectStore, checkpointBytes: 65_536, commitLogBytes: 524_288, openCellsMax: 4 }
-  const store = await StoreCore.openOrCreate(dataDir, options)
-  const service = new WorkerService(store, {
-    objectStore,
-    workers: 2,
-    waitMs: 30_000,
-    answerBytesMax: 1_048_576,
-    statementMs: 60_000,
-    // Traced and next to other tests, everything takes long; no statement is to be ended for that.
-    limits: { holdMs: 60_000, silentMs: 120_000 },
-    sqlPolicy: 'trusted',
-  })
-  await service.start()
-  return { store, service }
-}
-
-async function close({ store, service }: typeof opened): Promise<void> {
-  await service.close(60_000)
-  await store.close(AbortSignal.timeout(60_000))
+  return openTracedNode(root, 2, { checkpointBytes: 65_536, commitLogBytes: 524_288, openCellsMax: 4 })
 }
 
 async function create(): Promise<void> {
@@ -125,7 +103,7 @@ async function step(): Promise<void> {
   if (dice < 92) return await restore(cell)
   if (dice < 94 && names.length > 2) return await remove(cell)
   if (dice < 97) {
-    await close(opened)
+    await opened.close()
     say({ closed: true })
     opened = await open()
   }
@@ -138,5 +116,5 @@ function idOf(cell: string): string {
 await toldToGo()
 let opened = await open()
 for (let i = 0; i < Number(steps); i++) await step()
-await close(opened)
+await opened.close()
 say({ closed: true })

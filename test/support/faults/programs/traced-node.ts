@@ -1,0 +1,37 @@
+import { pathToFileURL } from 'node:url'
+import { StoreCore } from '../../../../src/store/store-core.ts'
+import type { StoreOptions } from '../../../../src/store/store-options.ts'
+import { WorkerService } from '../../../../src/workers/node/worker-service.ts'
+
+const CLOSE_MS = 60_000
+
+export interface TracedNode {
+  store: StoreCore
+  service: WorkerService
+  close(): Promise<void>
+}
+
+/** A store below `root` whose cells are open in child processes, as `serve` has them. Traced, everything takes long: nothing is ended for that. */
+export async function openTracedNode(
+  root: string,
+  workers: number,
+  options: Omit<StoreOptions, 'objectStore'> = {},
+): Promise<TracedNode> {
+  const objectStore = pathToFileURL(`${root}/objects`).href
+  const store = await StoreCore.openOrCreate(`${root}/data`, { ...options, objectStore })
+  const service = new WorkerService(store, {
+    objectStore,
+    workers,
+    waitMs: 30_000,
+    answerBytesMax: 1_048_576,
+    statementMs: 60_000,
+    limits: { holdMs: 60_000, silentMs: 120_000 },
+    sqlPolicy: 'trusted',
+  })
+  await service.start()
+  const close = async () => {
+    await service.close(CLOSE_MS)
+    await store.close(AbortSignal.timeout(CLOSE_MS))
+  }
+  return { store, service, close }
+}
