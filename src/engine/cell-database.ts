@@ -361,18 +361,21 @@ export class CellDatabase {
   /**
    * Makes queued commits, checkpoints and closes; never throws. In quarantine, nothing more is written.
    *
+   * @param leavesLog without a checkpoint if possible, for files that are about to be removed
    * @returns for a quarantined cell, what its log must hold, if that is known
    */
-  close(): AcknowledgedFrames | undefined {
+  close({ leavesLog = false } = {}): AcknowledgedFrames | undefined {
     if (!this.open) return undefined
     this.#group.flush()
     this.syncs.closing()
-    this.checkpoints.closing()
+    const isLeft = leavesLog && this.quarantined === undefined && closeLeavingLog(this.#connection)
+    if (!isLeft) this.checkpoints.closing()
     this.#state.close()
     this.#runner = undefined
     let frames: number | undefined
-    if (this.quarantined === undefined) this.#connection.close()
-    else frames = closeWithoutCheckpoint(this.#connection, this.path, () => this.checkpoints.state().frames)
+    if (this.quarantined !== undefined)
+      frames = closeWithoutCheckpoint(this.#connection, this.path, () => this.checkpoints.state().frames)
+    else if (!isLeft) this.#connection.close()
     this.checkpoints.closed()
     this.syncs.closed()
     this.#hooks.closed?.()

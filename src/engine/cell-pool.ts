@@ -158,6 +158,16 @@ export class CellPool {
     this.quarantine.end(id)
   }
 
+  /**
+   * Closes one cell whose files are about to be removed. Without a checkpoint: its fsyncs, and the copy that backups make of
+   * the log before it, were most of a small cell's deletion.
+   */
+  closeForRemoval(id: string): void {
+    this.quarantine.interrupt(id)
+    this.#close(id, { leavesLog: true })
+    this.quarantine.end(id)
+  }
+
   /** Closes one cell, even while it is in use: queued commits are made first. */
   close(id: string): void {
     this.quarantine.interrupt(id)
@@ -165,10 +175,10 @@ export class CellPool {
   }
 
   /** @returns as {@link CellDatabase.close} */
-  #close(id: string): AcknowledgedFrames | undefined {
+  #close(id: string, options?: { leavesLog: boolean }): AcknowledgedFrames | undefined {
     // Removed afterwards: queued work that asks for the cell once more must find this one.
     const database = this.#open.get(id)
-    const acknowledged = database && this.work(id, () => database.close())
+    const acknowledged = database && this.work(id, () => database.close(options))
     this.#open.delete(id)
     this.#cells.delete(id)
     return acknowledged

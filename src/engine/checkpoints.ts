@@ -240,11 +240,11 @@ export class Checkpoints {
     } catch (error) {
       this.#events.failed(error)
     }
-    this.#closed = true
   }
 
   /** The connection is closed. */
   closed(): void {
+    this.#closed = true
     if (this.#readDescriptor === undefined) return
     fs.closeSync(this.#readDescriptor)
     this.#readDescriptor = undefined

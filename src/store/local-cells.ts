@@ -249,7 +249,7 @@ export class LocalCells implements CellProvider {
 
   /** Closes a deleted cell, so that its files can be removed. */
   release(id: string): void {
-    this.pool.replace(id, () => {})
+    this.pool.closeForRemoval(id)
   }
 
   /** Closes every cell. None is opened after this: each use is refused with the error. */

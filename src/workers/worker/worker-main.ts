@@ -31,6 +31,7 @@ class WorkerMain {
     const { cells, batches, tasks } = this.#started
     switch (message.type) {
       case 'batch':
+        for (const { cellId } of message.cells) tasks.before(cellId)
         cells.forget(message.forget, (cellId) => tasks.isBusyWith(cellId))
         for (const { cellId, record } of message.cells)
           if (record !== undefined) cells.setRecord(cellId, record)
@@ -106,6 +107,7 @@ class WorkerMain {
   }
 
   async #stop(): Promise<void> {
+    this.#started.tasks.startAll()
     await this.#batch
     await this.#started.cells.close()
     process.exit(0)

@@ -4,12 +4,27 @@ import type { FromWorker, WorkerTask } from '../protocol/protocol.ts'
 import { toWireError } from '../protocol/wire-error.ts'
 import type { WorkerCells } from './worker-cells.ts'
 
-/** Runs tasks in a worker, in parallel with the batches. */
+/** A task that waits for its turn. */
+interface WaitingTask {
+  id: number
+  task: WorkerTask
+}
+
+/** Each holds up the worker for some milliseconds: it flushes files, or closes or opens a cell. */
+const IN_TURNS: ReadonlySet<WorkerTask['task']> = new Set(['cut', 'close', 'release', 'look-at-log'])
+
+/**
+ * Runs tasks in a worker, in parallel with the batches. Of those that hold it up one begins in each turn of the event loop, so that
+ * a batch waits for one of them, and not for those of all cells whose backups or moves are under way. What comes for a cell still
+ * runs in the order in which it came.
+ */
 export class WorkerTasks {
   readonly #cells: WorkerCells
   readonly #send: (message: FromWorker) => void
   readonly #batch: () => Promise<void> | undefined
   readonly #running = new Map<number, { cellId: string; abort: AbortController }>()
+  #waiting: WaitingTask[] = []
+  #isScheduled = false
 
   /** @param batch the end of the batch that runs; undefined if none does */
   constructor(
@@ -23,10 +38,46 @@ export class WorkerTasks {
   }
 
   /**
-   * Starts a task. A task that needs no wait is answered before this returns: the next batch may change its result, and
-   * the batch's messages must not overtake the answer.
+   * Starts a task, at once or in a later turn. One that needs no wait is answered before this returns: the next batch may change
+   * its result, and the batch's messages must not overtake the answer.
    */
   run(id: number, task: WorkerTask): void {
+    if (IN_TURNS.has(task.task)) {
+      this.#waiting.push({ id, task })
+      this.#scheduleNext()
+      return
+    }
+    this.before(task.cellId)
+    this.#start(id, task)
+  }
+
+  /** Before anything else is done for the cell: starts the cell's tasks that wait. */
+  before(cellId: string): void {
+    if (this.#waiting.length === 0) return
+    const { due = [], others = [] } = Object.groupBy(this.#waiting, ({ task }) =>
+      task.cellId === cellId ? 'due' : 'others',
+    )
+    this.#waiting = others
+    for (const { id, task } of due) this.#start(id, task)
+  }
+
+  /** Starts all that wait. */
+  startAll(): void {
+    for (const { id, task } of this.#waiting.splice(0)) this.#start(id, task)
+  }
+
+  #scheduleNext(): void {
+    if (this.#isScheduled) return
+    this.#isScheduled = true
+    setImmediate(() => {
+      this.#isScheduled = false
+      const next = this.#waiting.shift()
+      if (next !== undefined) this.#start(next.id, next.task)
+      if (this.#waiting.length > 0) this.#scheduleNext()
+    })
+  }
+
+  #start(id: number, task: WorkerTask): void {
     const abort = new AbortController()
     try {
       const value = this.#perform(task, abort.signal)
@@ -51,7 +102,8 @@ export class WorkerTasks {
   }
 
   isBusyWith(cellId: string): boolean {
-    return [...this.#running.values()].some((each) => each.cellId === cellId)
+    const isWaiting = this.#waiting.some(({ task }) => task.cellId === cellId)
+    return isWaiting || [...this.#running.values()].some((each) => each.cellId === cellId)
   }
 
   #reply(id: number, value: unknown): void {

@@ -1,6 +1,5 @@
-import { randomUUID } from 'node:crypto'
-import { chmod, link, lstat, open, rename, rm, unlink } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { chmod, link, lstat, open, rename, rm } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import { FILE_MODE } from '../../../base/durable-files.ts'
 import { CellError } from '../../../errors.ts'
 import type { CallDeadline } from '../call-deadline.ts'
@@ -20,9 +19,12 @@ export interface NewFile {
   /** The folder that holds the target at some depth. It is never pruned. */
   root: string
   target: string
-  /** A folder for this key only, below `scratchRoot` and on the target's file system. */
-  scratch: string
+  /** The folder that holds the next two at some depth, on the target's file system. It is never pruned. */
   scratchRoot: string
+  /** Where its bytes are written first. No other call has the same. */
+  unfinished: string
+  /** What all calls for this target have in common. */
+  claim: string
 }
 
 /**
@@ -64,25 +66,29 @@ async function copyAndInstall(
   call: CallDeadline,
   onProgress: TransferOptions['onProgress'],
 ): Promise<void> {
-  const temporary = join(file.scratch, randomUUID())
+  const { unfinished } = file
   try {
-    await copyInto(temporary, body, call, onProgress)
+    await copyInto(unfinished, body, call, onProgress)
     call.signal.throwIfAborted()
-    if (!(await linkInto(temporary, file))) await renameInto(temporary, file)
+    if (!(await linkInto(unfinished, file))) await renameInto(file)
   } finally {
-    // A file that cannot be removed now does not change the outcome. sweepUploads finds it.
-    await rm(temporary, { force: true }).catch(() => {})
-    await pruneFolders(file.scratch, file.scratchRoot).catch(() => {})
+    await removeScratch(unfinished, file).catch(() => {})
   }
 }
 
+/** What cannot be removed now does not change the outcome: `sweepUploads` finds it. */
+async function removeScratch(path: string, { scratchRoot }: NewFile): Promise<void> {
+  await rm(path, { force: true })
+  if (dirname(path) !== scratchRoot) await pruneFolders(dirname(path), scratchRoot)
+}
+
 async function copyInto(
-  temporary: string,
+  path: string,
   body: ObjectBody,
   call: CallDeadline,
   onProgress: TransferOptions['onProgress'],
 ): Promise<void> {
-  const handle = await inFolder(temporary, () => open(temporary, 'wx', FILE_MODE))
+  const handle = await inFolder(path, () => open(path, 'wx', FILE_MODE))
   try {
     let copied = 0
     for await (const bytes of readPieces(body, COPY_BYTES, call)) {
@@ -111,26 +117,26 @@ async function linkInto(source: string, { root, target }: NewFile): Promise<bool
 }
 
 /**
- * Renames the temporary file to the target, on file systems without hard links. A rename would replace an object. So a
+ * Renames the unfinished file to the target, on file systems without hard links. A rename would replace an object. So a
  * claim file keeps all other writers of the key out while this one looks and renames. A claim that a crash left behind
  * makes the key unavailable until `sweepUploads`: if a writer could take it over, two writers could have it.
  */
-async function renameInto(temporary: string, { root, target, scratch }: NewFile): Promise<void> {
-  const claim = join(scratch, 'claim')
+async function renameInto(file: NewFile): Promise<void> {
+  const { root, target, unfinished, claim } = file
   try {
-    await (await open(claim, 'wx', FILE_MODE)).close()
+    await (await inFolder(claim, () => open(claim, 'wx', FILE_MODE))).close()
   } catch (error) {
     if (errnoOf(error) !== 'EEXIST') throw error
     throw new CellError('object_store_unavailable', 'Another writer is storing the same object.')
   }
   try {
     await refuseExisting(target)
-    await inFolder(target, () => rename(temporary, target))
+    await inFolder(target, () => rename(unfinished, target))
   } catch (error) {
     await pruneFolders(dirname(target), root).catch(() => {})
     throw error
   } finally {
-    await unlink(claim)
+    await removeScratch(claim, file)
   }
 }
 

@@ -22,6 +22,7 @@ import type {
 import { createFile } from './create-only-file.ts'
 import { errnoOf, folderFailure } from './folder-failure.ts'
 import { filesInKeyOrder, isAbsence, pruneFolders } from './folder-tree.ts'
+import { claimFile, keyOfUnfinished, unfinishedFile } from './unfinished-files.ts'
 
 /** Settings of a {@link FileObjectStore}. */
 export interface FileObjectStoreOptions {
@@ -81,8 +82,13 @@ export class FileObjectStore implements ObjectStore {
     using call = this.#call(signal)
     limit.allow(body.size)
     call.allow(body.size)
-    const scratch = join(this.#uploads, key)
-    const file = { root: this.#root, target: join(this.#root, key), scratch, scratchRoot: this.#uploads }
+    const file = {
+      root: this.#root,
+      target: join(this.#root, key),
+      scratchRoot: this.#uploads,
+      unfinished: join(this.#uploads, unfinishedFile(key)),
+      claim: join(this.#uploads, claimFile(key)),
+    }
     try {
       call.signal.throwIfAborted()
       await limit.race(createFile(file, body, call, onProgress))
@@ -158,14 +164,13 @@ export class FileObjectStore implements ObjectStore {
     checkKeyPrefix(prefix)
     return this.#within(signal, async (call) => {
       let ended = 0
-      for await (const file of filesInKeyOrder(this.#uploads, prefix)) {
+      for await (const file of filesInKeyOrder(this.#uploads, '')) {
         call.signal.throwIfAborted()
-        // The folder of an unfinished file is named for its key.
-        const key = dirname(file.key)
+        const key = keyOfUnfinished(file.key)
         if (!key.startsWith(prefix) || !owns(key) || file.modifiedMs >= olderThanMs) continue
         const path = join(this.#uploads, file.key)
         await this.#ifThere(unlink(path))
-        await pruneFolders(dirname(path), this.#uploads)
+        if (dirname(path) !== this.#uploads) await pruneFolders(dirname(path), this.#uploads)
         ended++
       }
       return ended

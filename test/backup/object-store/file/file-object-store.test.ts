@@ -68,9 +68,9 @@ async function folderSubject(): Promise<StoreUnderTest> {
   return {
     open: (patience) => new FileObjectStore({ root, patience }),
     strandUpload: async (key) => {
-      const scratch = path.join(root, '.cellstore/uploads', key)
-      fs.mkdirSync(scratch, { recursive: true })
-      fs.writeFileSync(path.join(scratch, randomUUID()), 'the first half')
+      const uploads = path.join(root, '.cellstore/uploads')
+      fs.mkdirSync(uploads, { recursive: true })
+      fs.writeFileSync(path.join(uploads, `${encodeURIComponent(key)}.${randomUUID()}`), 'the first half')
     },
     fill: async (key) => {
       fs.mkdirSync(path.join(root, path.dirname(key)), { recursive: true })
@@ -153,12 +153,13 @@ describe('A folder store', () => {
     seen.synced.length = 0
     await store.put('a/b/linked', finishedFile(Buffer.from('x')))
     expect(seen.synced).toEqual([root, path.join(root, 'a'), path.join(root, 'a/b')])
+    await store.put('a/b/copied first', bufferBody(Buffer.from('x')))
     seen.synced.length = 0
     await store.put('a/b/copied', bufferBody(Buffer.from('x')))
     const uploads = path.join(root, '.cellstore/uploads')
-    const bytes = seen.synced.findIndex((file) => path.dirname(file) === path.join(uploads, 'a/b/copied'))
-    expect(bytes).toBeGreaterThanOrEqual(0)
-    expect(seen.synced.lastIndexOf(path.join(root, 'a/b'))).toBeGreaterThan(bytes)
+    // The second one costs no folder.
+    const unfinished = expect.stringContaining(path.join(uploads, 'a%2Fb%2Fcopied.'))
+    expect(seen.synced).toEqual([unfinished, path.join(root, 'a/b')])
     seen.synced.length = 0
     await store.delete('a/b/copied')
     expect(seen.synced).toEqual([path.join(root, 'a/b')])
@@ -308,6 +309,31 @@ describe('A folder store', () => {
     faults.link = ['ENOENT', 'ENOENT']
     await store.put('a/b', bufferBody(Buffer.from('x')))
     expect(filesOnDisk()).toEqual(['a/b'])
+  })
+
+  test('stores objects with keys of any length, and leaves nothing beside them', async () => {
+    const keys = ['short', `${'a'.repeat(200)}/${'é'.repeat(100)}`, `${'b'.repeat(255)}/${'c'.repeat(255)}`]
+    for (const key of keys) await store.put(key, bufferBody(Buffer.from(key)))
+    for (const key of keys) await expectBytes(store, key, Buffer.from(key))
+    expect(filesOnDisk().sort()).toEqual([...keys].sort())
+    expect(fs.readdirSync(path.join(root, '.cellstore/uploads'))).toEqual([])
+  })
+
+  test('sweeps unfinished files of keys that are too long for a name, and those of earlier versions, by their keys', async () => {
+    const uploads = path.join(root, '.cellstore/uploads')
+    const id = randomUUID()
+    const long = `a/${'é'.repeat(100)}`
+    for (const key of ['a/b', 'b/a', long]) {
+      fs.mkdirSync(path.join(uploads, key), { recursive: true })
+      fs.writeFileSync(path.join(uploads, key, id), 'x')
+    }
+    fs.writeFileSync(path.join(uploads, `a%2Fflat.${id}`), 'x')
+    fs.writeFileSync(path.join(uploads, `%E0%A4%A.${id}`), 'not of a key')
+    const asked: string[] = []
+    const owns = (key: string) => asked.push(key) > 0
+    expect(await store.sweepUploads('a/', Date.UTC(2100, 0), { owns })).toBe(3)
+    expect(asked.sort()).toEqual(['a/b', 'a/flat', long])
+    expect(filesOnDisk()).toEqual([`.cellstore/uploads/%E0%A4%A.${id}`, `.cellstore/uploads/b/a/${id}`])
   })
 
   test('sweeps only what was begun before the given time', async () => {
