@@ -7,8 +7,11 @@ import type { ChangeTrackers } from './change-trackers.ts'
 
 /** Cells to look at in one turn of the event loop: each costs about as much as a statement. */
 const CELLS_PER_TURN = 16
-/** Whose rows are saved together: other processes wait meanwhile to save theirs. */
-const CELLS_PER_SAVE = 64
+/**
+ * Whose rows are saved together, in one turn of the event loop: each takes up to two milliseconds, and other processes wait meanwhile
+ * to save theirs.
+ */
+const CELLS_PER_SAVE = 4
 const NOTHING = { bytes: 0, isWhole: true }
 
 /** Tells what the cells of this process have not shipped yet. */
@@ -21,6 +24,9 @@ export class LogCollector {
   readonly #unreadable = new Set<string>()
   /** Of the accounts of which something was collected. */
   readonly #turns = new AccountRotation()
+  /** Up to where cells are stored, as their rows do not say yet. */
+  readonly #places = new Map<string, ShippedPlace>()
+  #noting: Promise<void> | undefined
 
   /** @param accountOf empty for a cell of the owner, and for one that this process does not know */
   constructor(trackers: ChangeTrackers, accountOf: (cellId: string) => string, clock: Clock, log: Log) {
@@ -32,6 +38,8 @@ export class LogCollector {
 
   /** Accounts take turns, also from one call to the next; of each, those cells come first of which something was stored longest ago. */
   async collect({ cellsMax, bytesMax, except, about, wanted = [] }: CollectLimits): Promise<CollectedLogs> {
+    // What is stored already must not be collected once more.
+    if (this.#noting !== undefined) await this.#noting
     const asOf = this.#clock.now()
     const collected: CollectedLogs = {
       logs: [],
@@ -77,22 +85,42 @@ export class LogCollector {
   }
 
   /**
-   * Everything before these places is in the object store. The rows are fsynced once for all, in the thread pool: after a power loss,
-   * an old row would have all that was shipped since shipped once more, with the time of the restart.
+   * Everything before these places is in the object store. Resolves once the rows say so, a few cells in each turn of the event
+   * loop. They are fsynced once for all, in the thread pool: after a power loss, an old row would have all that was shipped since
+   * shipped once more, with the time of the restart.
    */
-  shipped(places: readonly ShippedPlace[]): void {
-    const unshipped = new Set(this.#trackers.unshipped)
-    const mine = places.filter(({ cellId }) => unshipped.has(cellId))
-    for (let at = 0; at < mine.length; at += CELLS_PER_SAVE) {
-      const some = mine.slice(at, at + CELLS_PER_SAVE)
-      this.#trackers.together(() => {
-        for (const place of some) {
-          this.#trackers.get(place.cellId).shipped(place)
-          this.#trackers.comesLast(place.cellId)
-        }
-      })
+  shipped(places: readonly ShippedPlace[]): Promise<void> {
+    for (const place of places)
+      if (this.#trackers.isUnshipped(place.cellId)) this.#places.set(place.cellId, place)
+    if (this.#places.size === 0) return Promise.resolve()
+    this.#noting ??= this.#noteInTurns().finally(() => {
+      this.#noting = undefined
+    })
+    return this.#noting
+  }
+
+  /** At once, before another process takes the cell over, or all cells. */
+  noteShipped(cellIds: Iterable<string> = [...this.#places.keys()]): void {
+    const places = [...cellIds].flatMap((cellId) => this.#places.get(cellId) ?? [])
+    if (places.length === 0) return
+    for (const { cellId } of places) this.#places.delete(cellId)
+    this.#trackers.together(() => {
+      for (const place of places) {
+        // Another process may have taken it over in between, or it was deleted.
+        if (!this.#trackers.isUnshipped(place.cellId)) continue
+        this.#trackers.get(place.cellId).shipped(place)
+        this.#trackers.comesLast(place.cellId)
+      }
+    })
+  }
+
+  async #noteInTurns(): Promise<void> {
+    for (;;) {
+      this.noteShipped([...this.#places.keys()].slice(0, CELLS_PER_SAVE))
+      if (this.#places.size === 0) break
+      await turnOfTheLoop()
     }
-    if (mine.length > 0) void this.#trackers.sync()
+    void this.#trackers.sync()
   }
 
   /** What is not shipped of a cell takes too much room: its next version begins a new history. */

@@ -63,7 +63,7 @@ class WorkerMain {
           .then((logs) => out.send({ type: 'collected', id: message.id, logs }))
         break
       case 'logs-shipped':
-        cells.local.archived?.logs.shipped(message.places)
+        void cells.local.archived?.logs.shipped(message.places)
         break
       case 'stop':
         void this.#stop()
