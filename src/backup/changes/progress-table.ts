@@ -104,6 +104,8 @@ export class BackupProgressTable {
   readonly #neverTried: Statement
   readonly #lag: Statement
   readonly #storedUpTo: Statement
+  /** While rows are saved together: by their cells. */
+  #held: Map<string, ProgressRow> | undefined
 
   constructor(state: LocalState) {
     this.#state = state
@@ -135,17 +137,41 @@ export class BackupProgressTable {
   }
 
   find(cellId: string): BackupProgress {
-    const row = this.#find.get(cellId) as ProgressRow | undefined
+    const row = this.#held?.get(cellId) ?? (this.#find.get(cellId) as ProgressRow | undefined)
     return row === undefined ? untouched(cellId) : fromRow(row)
   }
 
   save(progress: BackupProgress): void {
-    this.#put.run(toRow(progress))
+    if (this.#held !== undefined) this.#held.set(progress.cellId, toRow(progress))
+    else this.#put.run(toRow(progress))
   }
 
-  /** Saves several rows with one commit. */
-  together(saves: () => void): void {
-    this.#state.together(saves)
+  /**
+   * Saves the rows of several cells with one commit, after all of the steps: the lock on the file is not held meanwhile. Other processes
+   * that wait for it wait longer each time (SQLite's busy handler sleeps for up to 100 ms), and their cells with them.
+   *
+   * @param steps may throw; what they have saved before that is kept
+   */
+  together(steps: () => void): void {
+    const held = new Map<string, ProgressRow>()
+    this.#held = held
+    try {
+      steps()
+    } finally {
+      this.#held = undefined
+      this.#state.together(() => {
+        for (const row of held.values()) this.#tryToPut(row)
+      })
+    }
+  }
+
+  /** As a tracker's save: a row that can't be saved is as old as what a power loss leaves. */
+  #tryToPut(row: ProgressRow): void {
+    try {
+      this.#put.run(row)
+    } catch {
+      // The next save writes the whole row.
+    }
   }
 
   /** What was saved so far survives a power loss from here on. */
