@@ -154,9 +154,14 @@ export class CommitLog {
 
   #retire(full: UsedFile): void {
     this.#retired.add(full)
-    const wanted = 2 ** Math.ceil(Math.log2(Math.max(1, full.cells.size) * BYTES_PER_CELL))
-    this.#fileBytes = Math.min(Math.max(wanted, this.#fileBytes), this.#parts.fileBytesMax)
+    this.#growFor(full)
     this.#release(full)
+  }
+
+  /** Files have room for as many cells as one names, from the next one on. */
+  #growFor({ cells }: UsedFile): void {
+    const wanted = 2 ** Math.ceil(Math.log2(Math.max(1, cells.size) * BYTES_PER_CELL))
+    this.#fileBytes = Math.min(Math.max(wanted, this.#fileBytes), this.#parts.fileBytesMax)
   }
 
   #release(full: UsedFile): void {
@@ -198,6 +203,7 @@ export class CommitLog {
   #make(): void {
     if (this.#making !== undefined || this.#free !== undefined || this.#closed || this.#failed) return
     if (this.#files().length >= FILES_MAX || this.#pause-- > 0) return
+    if (this.#active !== undefined) this.#growFor(this.#active)
     this.#making = this.#create().finally(() => {
       this.#making = undefined
     })

@@ -211,6 +211,14 @@ describe('the commit log of a process', () => {
     expect(Math.max(...files().map((file) => fs.statSync(file).size))).toBe(16 * MIB)
   })
 
+  test('makes the second file for as many cells as the first one names so far: else each would fsync its WAL after a commit or two', async () => {
+    const { log, files } = await openLog(64 * MIB)
+    // Half of the first file, which has room for a few commits of each.
+    log.append(Array.from({ length: 220 }, () => new TestCell().record(10_000)))
+    await log.idle()
+    expect(files().map((file) => fs.statSync(file).size)).toEqual([4 * MIB, 16 * MIB])
+  })
+
   test('removes its files at its end if no WAL needs them, and leaves no descriptor open', async () => {
     const { log, directory } = await openLog()
     const [a, b] = [new TestCell(), new TestCell()]

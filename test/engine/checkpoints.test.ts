@@ -243,3 +243,17 @@ test('closing twice is closing once', () => {
   database.close()
   expect(codeOf(() => database.sql('SELECT 1'))).toBe('store_closed')
 })
+
+test('a cell whose files are about to be removed is closed as it is: no checkpoint, and nothing that was committed is lost', () => {
+  let checkpoints = 0
+  const database = openTestDatabase({ hooks: { beforeCheckpoint: () => void checkpoints++ } })
+  database.sql('CREATE TABLE t (a)')
+  const file = fs.readFileSync(database.path)
+  database.close({ leavesLog: true })
+  expect(checkpoints).toBe(0)
+  expect(fs.readFileSync(database.path)).toEqual(file)
+  expect(walBytes(database)).toBeGreaterThan(0)
+  const again = new Database(database.path)
+  expect(again.prepare('SELECT count(*) FROM t').pluck().get()).toBe(0)
+  again.close()
+})

@@ -198,3 +198,38 @@ test('of an account, those cells come first of which nothing was stored for long
   expect(new Set(stored.slice(0, 3)).size).toBe(3)
   expect(stored[3]).toBe(stored[0])
 })
+
+/** Cells with something that was collected, and how many of their rows say that it is stored. */
+async function collectedCells(count: number) {
+  const store = await place.create(shipped)
+  const cells = Array.from({ length: count }, () => createLedger(store))
+  for (const cell of cells) await store.backups.incremental(cell.id)
+  const collector = collectorOf(store)
+  place.clock.advance(1)
+  for (const cell of cells) addRow(cell, 'to be shipped')
+  const { logs } = await collector.collect(ALL)
+  const noted = () => cells.filter((cell) => historyOf(store, cell).frames > 0)
+  return { store, cells, collector, places: logs.map(endOf), noted }
+}
+
+test('up to where cells are stored is noted for a few of them in each turn of the event loop', async () => {
+  const { collector, places, noted } = await collectedCells(20)
+  const noting = collector.shipped(places)
+  const first = noted().length
+  expect(first).toBeGreaterThan(0)
+  expect(first).toBeLessThanOrEqual(4)
+  await new Promise((resolve) => setImmediate(resolve))
+  expect(noted().length).toBeLessThanOrEqual(2 * 4)
+  await noting
+  expect(noted()).toHaveLength(20)
+})
+
+test('what is stored and not noted yet is not collected again, and is noted before the cell is given away', async () => {
+  const { cells, collector, places, noted } = await collectedCells(20)
+  void collector.shipped(places)
+  const last = cells.filter((cell) => !noted().includes(cell)).at(-1) as Cell
+  collector.noteShipped([last.id])
+  expect(noted()).toContain(last)
+  expect((await collector.collect(ALL)).logs).toEqual([])
+  expect(noted()).toHaveLength(20)
+})

@@ -186,3 +186,30 @@ test('the time of a cut whose row could not be saved is saved when the cell is c
   tracker.hooks.closed?.()
   expect(ofNode.find(cellId).line).toBe(clock.now() + 1)
 })
+
+test('others can save while the steps run whose rows are saved together: they would wait for longer than that takes', () => {
+  const { ofNode, ofWorker } = openTables()
+  const [first, second, other] = [newCellId(), newCellId(), newCellId()]
+  ofWorker.together(() => {
+    ofWorker.save(progressOf(first))
+    // A step sees what an earlier one has saved.
+    expect(ofWorker.find(first)).toEqual(progressOf(first))
+    ofNode.save(progressOf(other))
+    ofWorker.save(progressOf(second))
+  })
+  for (const id of [first, second, other]) expect(ofNode.find(id)).toEqual(progressOf(id))
+})
+
+test('what was saved before a step that fails is kept', () => {
+  const { ofNode, ofWorker } = openTables()
+  const cellId = newCellId()
+  const fail = () =>
+    ofWorker.together(() => {
+      ofWorker.save(progressOf(cellId))
+      throw new Error('The next step has failed.')
+    })
+  expect(fail).toThrow('The next step has failed.')
+  expect(ofNode.find(cellId)).toEqual(progressOf(cellId))
+  ofWorker.save({ ...progressOf(cellId), lastBackupAt: 3 })
+  expect(ofNode.find(cellId).lastBackupAt).toBe(3)
+})

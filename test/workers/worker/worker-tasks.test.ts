@@ -134,3 +134,64 @@ test('a cell is restored once the batch under way has told what it has committed
   await expect.poll(() => told.at(-1)).toBe('reply')
   expect(told.slice(-5)).toEqual(['committed', 'committed', 'done', 'installed', 'reply'])
 })
+
+/** Tasks over cells that are never open, and in which order they were cut and given away. */
+function tasksInTurns() {
+  const done: string[] = []
+  const cells = {
+    cut: (cellId: string) => void done.push(`cut ${cellId}`),
+    closeForMove: (cellId: string) => done.push(`close ${cellId}`) > 0,
+    beginRestore: (cellId: string) => void done.push(`restore ${cellId}`),
+  }
+  const sent: FromWorker[] = []
+  const tasks = new WorkerTasks(cells as unknown as WorkerCells, (message) => sent.push(message), noBatch)
+  const cut = (id: number, cellId: string) =>
+    tasks.run(id, { task: 'cut', cellId, call: { method: 'end', args: [] } })
+  return { tasks, done, sent, cut }
+}
+
+const turn = () => new Promise((resolve) => setImmediate(resolve))
+
+test('of the tasks that hold a worker up, one runs in each turn of the event loop: a batch that comes waits for one of them', async () => {
+  const { tasks, done, cut } = tasksInTurns()
+  for (const [i, cellId] of ['a', 'b', 'c'].entries()) cut(i, cellId)
+  tasks.run(3, { task: 'close', cellId: 'd' })
+  expect(done).toEqual([])
+  const seen: string[][] = []
+  for (let i = 0; i < 4; i++) {
+    await turn()
+    seen.push([...done])
+  }
+  const all = ['cut a', 'cut b', 'cut c', 'close d']
+  expect(seen).toEqual(all.map((_, i) => all.slice(0, i + 1)))
+})
+
+test('what comes for one cell runs in its order, whoever waits before it', async () => {
+  const { tasks, done, cut } = tasksInTurns()
+  cut(1, 'a')
+  cut(2, 'b')
+  cut(3, 'b')
+  // A task that is answered at once, and then a batch.
+  tasks.run(4, { task: 'begin-restore', cellId: 'b' })
+  expect(done).toEqual(['cut b', 'cut b', 'restore b'])
+  tasks.before('c')
+  expect(done).toHaveLength(3)
+  tasks.before('a')
+  expect(done.at(-1)).toBe('cut a')
+  // Nothing runs twice, and what comes next still has a turn.
+  cut(5, 'e')
+  await turn()
+  await turn()
+  expect(done.slice(4)).toEqual(['cut e'])
+})
+
+test('a cell with a task that waits is in use: its record is kept, and it is not given away before that', () => {
+  const { tasks, done, sent, cut } = tasksInTurns()
+  tasks.run(1, { task: 'close', cellId: 'a' })
+  cut(2, 'a')
+  expect(tasks.isBusyWith('a')).toBe(true)
+  tasks.startAll()
+  expect(tasks.isBusyWith('a')).toBe(false)
+  expect(done).toEqual(['close a', 'cut a'])
+  expect(sent.map((message) => message.type === 'reply' && message.id)).toEqual([1, 2])
+})
