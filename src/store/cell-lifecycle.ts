@@ -6,6 +6,7 @@ import type { Clock } from '../base/clock.ts'
 import { Emitter } from '../base/emitter.ts'
 import type { Log } from '../base/log.ts'
 import { type CellRecord, type CellRegistry, cellNotFound } from '../catalog/cell-registry.ts'
+import type { LocalState } from '../catalog/local-state.ts'
 import { isCellError } from '../errors.ts'
 import type { ExpiryHints } from '../kv/expiry-hints.ts'
 import type { BuildNotes } from './build-notes.ts'
@@ -20,6 +21,7 @@ export interface CellLifecycleParts {
   names: CellNames
   files: CellFiles
   cellsFolder: CellsFolder
+  state: LocalState
   hints: ExpiryHints
   changes: ChangeHub
   clock: Clock
@@ -81,11 +83,13 @@ export class CellLifecycle {
    * @param accountId who had it: the catalog may have forgotten the cell
    */
   removeLocal(id: string, accountId: string | null): void {
-    const { destination, verifications, hints, files, log, deletionNotes } = this.#parts
+    const { state, destination, verifications, hints, files, log, deletionNotes } = this.#parts
     try {
-      destination?.forget(id)
-      verifications?.remove(id)
-      hints.remove(id)
+      state.together(() => {
+        destination?.forget(id)
+        verifications?.remove(id)
+        hints.remove(id)
+      })
     } catch (err) {
       log.warn({ cellId: id, err }, 'could not remove the local state of a deleted cell')
     }

@@ -175,7 +175,7 @@ export class StoreCore implements CellDirectory {
       this.verifications = stored?.verifications
       this.recovery = stored?.recovery
       const { names, hints, changes, destination, verifications, recovery } = this
-      const ofCells = { registry, names, files, cellsFolder, hints, changes, verifications, recovery }
+      const ofCells = { state, registry, names, files, cellsFolder, hints, changes, verifications, recovery }
       const lifecycle = new CellLifecycle({ ...ofCells, destination, deletionNotes, clock, log })
       this.lifecycle = lifecycle
       const imported = (id: string) => lifecycle.imported(id)

@@ -176,9 +176,11 @@ export class WorkerCells {
   release(cellId: string): void {
     this.local.release(cellId)
     try {
-      this.#changes?.trackers.detach(cellId)
-      this.#changes?.progress.remove(cellId)
-      this.#hints.remove(cellId)
+      this.#state.together(() => {
+        this.#changes?.trackers.detach(cellId)
+        this.#changes?.progress.remove(cellId)
+        this.#hints.remove(cellId)
+      })
     } catch (err) {
       this.settings.log.warn({ cellId, err }, 'could not remove the local state of a deleted cell')
     }
