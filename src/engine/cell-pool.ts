@@ -159,8 +159,8 @@ export class CellPool {
   }
 
   /**
-   * Closes one cell whose files are about to be removed. Without a checkpoint: its fsyncs, and the copy that backups make of
-   * the log before it, were most of a small cell's deletion.
+   * Closes one cell whose files are about to be removed, without a checkpoint: its fsyncs and the copy that backups make of the log
+   * before it would be for nothing. Only what the commit log has is still fsynced: a restore may just have replaced the files.
    */
   closeForRemoval(id: string): void {
     this.quarantine.interrupt(id)

@@ -261,7 +261,6 @@ export class LocalCells implements CellProvider {
   /** Closes every cell at once, and then the commit log. */
   async close(): Promise<void> {
     this.pool.closeAll()
-    this.archived?.logs.noteShipped()
     this.#parts.changes?.trackers.letGoOfAll()
     await this.commits.log.close()
   }

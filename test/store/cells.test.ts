@@ -1,7 +1,8 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { StorePaths } from '../../src/base/store-paths.ts'
+import { Checkpoints } from '../../src/engine/checkpoints.ts'
 import { openConnection } from '../../src/engine/sqlite.ts'
 import { TEST_EPOCH_MS } from '../support/fake-clock.ts'
 import { openTestCell, openTestStore } from '../support/open-test-store.ts'
@@ -152,6 +153,17 @@ describe('openCell', () => {
 })
 
 describe('deleteCell', () => {
+  test('closes the cell without a checkpoint: its files go anyway', async () => {
+    const { store } = await openTestStore()
+    const cell = store.createCell()
+    cell.kv.put('k', 'v')
+    const closing = vi.spyOn(Checkpoints.prototype, 'closing')
+    onTestFinished(() => void closing.mockRestore())
+    store.deleteCell(cell.id)
+    expect(closing).not.toHaveBeenCalled()
+    expect(thrownBy(() => cell.kv.get('k'))).toMatchObject({ code: 'cell_not_found' })
+  })
+
   test('ends every handle, removes the files, and remembers that it was there', async () => {
     const { clock, store, directory, cell } = await openTestCell()
     const other = store.openCell(cell.id)

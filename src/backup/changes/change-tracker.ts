@@ -216,10 +216,18 @@ export class ChangeTracker {
     return unshipped
   }
 
-  shipped(place: ShippedPlace): void {
-    if (!this.history.ship(place)) return
-    this.#removeUnneeded()
+  /** Everything before the place is in the object store. {@link saveShipped} and {@link removeShipped} have to follow. @returns whether it is news */
+  ship(place: ShippedPlace): boolean {
+    return this.history.ship(place)
+  }
+
+  /** Until then a process that takes the cell over ships it once more. */
+  saveShipped(): void {
     this.#save()
+  }
+
+  removeShipped(): void {
+    this.#removeUnneeded()
   }
 
   /** This process is about to forget what it knows of the cell. */

@@ -3,15 +3,15 @@ import { AccountRotation } from '../../base/account-rotation.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { among, type CollectedLogs, type CollectLimits, type ShippedPlace } from './cell-log.ts'
+import type { ChangeTracker } from './change-tracker.ts'
 import type { ChangeTrackers } from './change-trackers.ts'
 
 /** Cells to look at in one turn of the event loop: each costs about as much as a statement. */
 const CELLS_PER_TURN = 16
-/**
- * Whose rows are saved together, in one turn of the event loop: each takes up to two milliseconds, and other processes wait meanwhile
- * to save theirs.
- */
-const CELLS_PER_SAVE = 4
+/** Whose rows are saved together in one turn: some microseconds each. */
+const CELLS_PER_SAVE = 64
+/** Whose segments are removed in one turn: the file system takes up to two milliseconds for each. */
+const CELLS_PER_REMOVAL = 4
 const NOTHING = { bytes: 0, isWhole: true }
 
 /** Tells what the cells of this process have not shipped yet. */
@@ -24,9 +24,11 @@ export class LogCollector {
   readonly #unreadable = new Set<string>()
   /** Of the accounts of which something was collected. */
   readonly #turns = new AccountRotation()
-  /** Up to where cells are stored, as their rows do not say yet. */
-  readonly #places = new Map<string, ShippedPlace>()
-  #noting: Promise<void> | undefined
+  /** Cells whose rows do not say yet up to where they are stored. */
+  readonly #unsaved = new Set<string>()
+  /** Cells that may have segments of which all is stored. */
+  readonly #withSegments = new Set<string>()
+  #tidying: Promise<void> | undefined
 
   /** @param accountOf empty for a cell of the owner, and for one that this process does not know */
   constructor(trackers: ChangeTrackers, accountOf: (cellId: string) => string, clock: Clock, log: Log) {
@@ -38,8 +40,6 @@ export class LogCollector {
 
   /** Accounts take turns, also from one call to the next; of each, those cells come first of which something was stored longest ago. */
   async collect({ cellsMax, bytesMax, except, about, wanted = [] }: CollectLimits): Promise<CollectedLogs> {
-    // What is stored already must not be collected once more.
-    if (this.#noting !== undefined) await this.#noting
     const asOf = this.#clock.now()
     const collected: CollectedLogs = {
       logs: [],
@@ -85,42 +85,59 @@ export class LogCollector {
   }
 
   /**
-   * Everything before these places is in the object store. Resolves once the rows say so, a few cells in each turn of the event
-   * loop. They are fsynced once for all, in the thread pool: after a power loss, an old row would have all that was shipped since
-   * shipped once more, with the time of the restart.
+   * Everything before these places is in the object store: nothing of it is collected again. The rest takes a few cells in each turn
+   * of the event loop; the promise is for its end. The rows are saved first, and fsynced once for all, in the thread pool: after a power
+   * loss, an old row would have all that was shipped since shipped once more, with the time of the restart.
    */
   shipped(places: readonly ShippedPlace[]): Promise<void> {
-    for (const place of places)
-      if (this.#trackers.isUnshipped(place.cellId)) this.#places.set(place.cellId, place)
-    if (this.#places.size === 0) return Promise.resolve()
-    this.#noting ??= this.#noteInTurns().finally(() => {
-      this.#noting = undefined
-    })
-    return this.#noting
-  }
-
-  /** At once, before another process takes the cell over, or all cells. */
-  noteShipped(cellIds: Iterable<string> = [...this.#places.keys()]): void {
-    const places = [...cellIds].flatMap((cellId) => this.#places.get(cellId) ?? [])
-    if (places.length === 0) return
-    for (const { cellId } of places) this.#places.delete(cellId)
-    this.#trackers.together(() => {
-      for (const place of places) {
-        // Another process may have taken it over in between, or it was deleted.
-        if (!this.#trackers.isUnshipped(place.cellId)) continue
-        this.#trackers.get(place.cellId).shipped(place)
-        this.#trackers.comesLast(place.cellId)
-      }
-    })
-  }
-
-  async #noteInTurns(): Promise<void> {
-    for (;;) {
-      this.noteShipped([...this.#places.keys()].slice(0, CELLS_PER_SAVE))
-      if (this.#places.size === 0) break
-      await turnOfTheLoop()
+    for (const place of places) {
+      const { cellId } = place
+      if (!this.#trackers.isUnshipped(cellId)) continue
+      this.#trackers.comesLast(cellId)
+      if (!this.#trackers.get(cellId).ship(place)) continue
+      this.#unsaved.add(cellId)
+      this.#withSegments.add(cellId)
     }
-    void this.#trackers.sync()
+    if (this.#withSegments.size === 0) return Promise.resolve()
+    this.#tidying ??= this.#tidyInTurns()
+    return this.#tidying
+  }
+
+  async #tidyInTurns(): Promise<void> {
+    do {
+      if (this.#unsaved.size > 0) this.#saveSome()
+      else this.#removeSome()
+      await turnOfTheLoop()
+    } while (this.#unsaved.size > 0 || this.#withSegments.size > 0)
+    this.#tidying = undefined
+  }
+
+  #saveSome(): void {
+    this.#trackers.together(() => {
+      this.#take(this.#unsaved, CELLS_PER_SAVE, (tracker) => tracker.saveShipped())
+    })
+    if (this.#unsaved.size === 0) void this.#trackers.sync()
+  }
+
+  #removeSome(): void {
+    this.#take(this.#withSegments, CELLS_PER_REMOVAL, (tracker) => tracker.removeShipped())
+  }
+
+  #take(from: Set<string>, count: number, step: (tracker: ChangeTracker) => void): void {
+    let left = count
+    for (const cellId of from) {
+      if (left-- === 0) break
+      from.delete(cellId)
+      // Another process may have taken it over in between, with its row and its segments; or it was deleted.
+      if (this.#trackers.isUnshipped(cellId)) step(this.#trackers.get(cellId))
+    }
+  }
+
+  /** The cell has nothing to ship: what its tracker knows has to be in its row. */
+  #settled(cellId: string): void {
+    if (this.#unsaved.delete(cellId)) this.#trackers.get(cellId).saveShipped()
+    if (this.#withSegments.delete(cellId)) this.#trackers.get(cellId).removeShipped()
+    this.#trackers.settled(cellId)
   }
 
   /** What is not shipped of a cell takes too much room: its next version begins a new history. */
@@ -146,14 +163,14 @@ export class LogCollector {
       if (tracker.isChanged) {
         collected.withoutHistory.push(cellId)
         collected.withoutHistoryCount++
-      } else this.#trackers.settled(cellId)
+      } else this.#settled(cellId)
       return NOTHING
     }
     const { pieces, bytes, isAll, hasMore } = unshipped
     if (!isAll) collected.isAll = false
     if (hasMore) collected.hasMore = true
     if (pieces.length === 0) {
-      if (isAll) this.#trackers.settled(cellId)
+      if (isAll) this.#settled(cellId)
       return { bytes: 0, isWhole: isAll }
     }
     const history = tracker.history.shipped?.id as string

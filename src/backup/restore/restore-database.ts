@@ -73,10 +73,13 @@ export function proveCell(file: string, member: string): void {
   })
 }
 
+/** @param file of which nobody else has a connection */
 export function withDatabase<T>(file: string, member: string, work: (connection: Connection) => T): T {
   try {
     const connection = openConnection(file)
     try {
+      // Nobody else has the file: without shared memory there is one file less to make and to remove for each backup.
+      connection.pragma('locking_mode = EXCLUSIVE')
       return work(connection)
     } finally {
       connection.close()

@@ -78,7 +78,7 @@ export type WorkerTask =
   | { task: 'collect'; cellId: string }
   /** Copies the cell into a file of the spool. */
   | { task: 'export'; cellId: string; file: string }
-  /** Closes the cell for another worker, unless it is in use here. Answered at once, as is the next one. */
+  /** Closes the cell for another worker, unless it is in use here. */
   | { task: 'close'; cellId: string }
   /** Gives up what the cell has not shipped. Answered at once. */
   | { task: 'drop-history'; cellId: string }

@@ -166,7 +166,6 @@ export class WorkerCells {
     const { pool, archived } = this.local
     if (pool.peek(cellId)?.busy === true || pool.quarantine.state(cellId) !== undefined) return false
     archived?.cutter.end(cellId)
-    archived?.logs.noteShipped([cellId])
     pool.close(cellId)
     if (this.#changes?.trackers.letGo(cellId)) this.#events.unshipped(cellId)
     return true

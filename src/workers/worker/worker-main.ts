@@ -51,6 +51,8 @@ class WorkerMain {
         cells.local.setWatched(message.cellId, message.isWatched)
         break
       case 'mark':
+        // What came before it belongs to the time before it.
+        tasks.startAll()
         cells.mark(message.mark)
         out.send({ type: 'marked' })
         break

@@ -38,8 +38,8 @@ export class WorkerTasks {
   }
 
   /**
-   * Starts a task, at once or in a later turn. One that needs no wait is answered before this returns: the next batch may change
-   * its result, and the batch's messages must not overtake the answer.
+   * Starts a task: in a later turn, or at once. What needs no wait is answered when it has started, before anything else is done for
+   * the cell: the next batch may change its result, and the batch's messages must not overtake the answer.
    */
   run(id: number, task: WorkerTask): void {
     if (IN_TURNS.has(task.task)) {
@@ -53,7 +53,7 @@ export class WorkerTasks {
 
   /** Before anything else is done for the cell: starts the cell's tasks that wait. */
   before(cellId: string): void {
-    if (this.#waiting.length === 0) return
+    if (!this.#waiting.some(({ task }) => task.cellId === cellId)) return
     const { due = [], others = [] } = Object.groupBy(this.#waiting, ({ task }) =>
       task.cellId === cellId ? 'due' : 'others',
     )
@@ -101,9 +101,13 @@ export class WorkerTasks {
     this.#running.get(id)?.abort.abort()
   }
 
+  /** Whether a task of the cell runs or waits. */
   isBusyWith(cellId: string): boolean {
-    const isWaiting = this.#waiting.some(({ task }) => task.cellId === cellId)
-    return isWaiting || [...this.#running.values()].some((each) => each.cellId === cellId)
+    return this.#runs(cellId) || this.#waiting.some(({ task }) => task.cellId === cellId)
+  }
+
+  #runs(cellId: string): boolean {
+    return [...this.#running.values()].some((each) => each.cellId === cellId)
   }
 
   #reply(id: number, value: unknown): void {
@@ -131,7 +135,7 @@ export class WorkerTasks {
       case 'export':
         return this.#cells.export(cellId, task.file, signal)
       case 'close':
-        return !this.isBusyWith(cellId) && this.#cells.closeForMove(cellId)
+        return !this.#runs(cellId) && this.#cells.closeForMove(cellId)
       case 'drop-history':
         return local.archived?.logs.dropHistory(cellId)
       case 'look-at-log':

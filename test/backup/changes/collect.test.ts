@@ -1,7 +1,8 @@
 import { execFileSync } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
-import { beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, onTestFinished, test, vi } from 'vitest'
+import { ChangeTracker } from '../../../src/backup/changes/change-tracker.ts'
 import type { LogPosition, ShippedPlace, UnshippedLog } from '../../../src/backup/changes/cell-log.ts'
 import { LogCollector } from '../../../src/backup/changes/log-collector.ts'
 import { silentLog } from '../../../src/base/log.ts'
@@ -199,7 +200,7 @@ test('of an account, those cells come first of which nothing was stored for long
   expect(stored[3]).toBe(stored[0])
 })
 
-/** Cells with something that was collected, and how many of their rows say that it is stored. */
+/** Cells of which something was collected, and those whose rows say that it is stored. */
 async function collectedCells(count: number) {
   const store = await place.create(shipped)
   const cells = Array.from({ length: count }, () => createLedger(store))
@@ -208,28 +209,38 @@ async function collectedCells(count: number) {
   place.clock.advance(1)
   for (const cell of cells) addRow(cell, 'to be shipped')
   const { logs } = await collector.collect(ALL)
-  const noted = () => cells.filter((cell) => historyOf(store, cell).frames > 0)
-  return { store, cells, collector, places: logs.map(endOf), noted }
+  const saved = () => cells.filter((cell) => historyOf(store, cell).frames > 0)
+  return { store, cells, collector, places: logs.map(endOf), saved }
 }
 
-test('up to where cells are stored is noted for a few of them in each turn of the event loop', async () => {
-  const { collector, places, noted } = await collectedCells(20)
-  const noting = collector.shipped(places)
-  const first = noted().length
-  expect(first).toBeGreaterThan(0)
-  expect(first).toBeLessThanOrEqual(4)
-  await new Promise((resolve) => setImmediate(resolve))
-  expect(noted().length).toBeLessThanOrEqual(2 * 4)
-  await noting
-  expect(noted()).toHaveLength(20)
+test('what is stored is not collected again, and its row says so before the next turn: a process that is killed then ships nothing twice', async () => {
+  const { collector, places, saved } = await collectedCells(20)
+  const tidied = collector.shipped(places)
+  expect(saved()).toHaveLength(20)
+  expect((await collector.collect(ALL)).logs).toEqual([])
+  await tidied
 })
 
-test('what is stored and not noted yet is not collected again, and is noted before the cell is given away', async () => {
-  const { cells, collector, places, noted } = await collectedCells(20)
-  void collector.shipped(places)
-  const last = cells.filter((cell) => !noted().includes(cell)).at(-1) as Cell
-  collector.noteShipped([last.id])
-  expect(noted()).toContain(last)
-  expect((await collector.collect(ALL)).logs).toEqual([])
-  expect(noted()).toHaveLength(20)
+test('segments of which all is stored are removed a few cells at a time, and all of them in the end', async () => {
+  const { collector, places } = await collectedCells(20)
+  const removals: number[] = []
+  let removed = 0
+  const { removeShipped } = ChangeTracker.prototype
+  vi.spyOn(ChangeTracker.prototype, 'removeShipped').mockImplementation(function (this: ChangeTracker) {
+    removed++
+    removeShipped.call(this)
+  })
+  onTestFinished(() => void vi.restoreAllMocks())
+  const tidied = collector.shipped(places)
+  let isTidied = false
+  void tidied.then(() => {
+    isTidied = true
+  })
+  while (!isTidied) {
+    removals.push(removed)
+    removed = 0
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  expect(Math.max(...removals)).toBeLessThanOrEqual(4)
+  expect(removals.reduce((sum, each) => sum + each, removed)).toBe(20)
 })

@@ -204,3 +204,41 @@ test('of cells whose watches are over, neither the node nor a worker remembers m
   expect(remembered).toEqual(expect.arrayContaining(['first', 'cell 4999']))
   expect(watches.interrupted.mock.calls.flat().sort()).toEqual(remembered.sort())
 })
+
+/** One more worker of a node, which nobody else gives work to, and cells that are open nowhere. */
+async function workerWithCells(count: number) {
+  const configure = vi.spyOn(WorkerProcess.prototype, 'configure')
+  onTestFinished(() => void configure.mockRestore())
+  const node = await openWorkerStore()
+  const cellIds = Array.from({ length: count }, () => node.store.createCell().id)
+  const worker = new WorkerProcess(500 * MIB, NOBODY, () => {})
+  onTestFinished(() => worker.kill())
+  worker.configure(configure.mock.calls[0]?.[0] as WorkerSettings)
+  await worker.ready
+  const record = (cellId: string) => node.store.findCell(cellId)
+  const look = (cellId: string) => worker.runTask({ task: 'look-at-log', cellId }, record(cellId))
+  return { worker, cellIds, record, look }
+}
+
+test('a batch waits for the tasks of its own cells, and for one of those of others', async () => {
+  const { worker, cellIds, record, look } = await workerWithCells(60)
+  const last = cellIds.at(-1) as string
+  const ended: string[] = []
+  const tasks = cellIds.map((cellId) => look(cellId).then(() => void ended.push(cellId)))
+  const done = new Promise<void>((resolve) => {
+    worker.onBatch = ({ type }) => type === 'done' && resolve()
+  })
+  worker.runBatch([{ cellId: last, operations: [{ op: 'kv.get', key: 'k' }] }], record)
+  await done
+  expect(ended).toContain(last)
+  expect(ended.length).toBeLessThan(cellIds.length)
+  await Promise.all(tasks)
+})
+
+test('a worker that is told to stop answers all of its tasks first', async () => {
+  const { worker, cellIds, look } = await workerWithCells(20)
+  const tasks = cellIds.map((cellId) => look(cellId))
+  worker.stop()
+  await Promise.all(tasks)
+  await worker.ended
+})

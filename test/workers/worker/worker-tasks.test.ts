@@ -185,13 +185,21 @@ test('what comes for one cell runs in its order, whoever waits before it', async
   expect(done.slice(4)).toEqual(['cut e'])
 })
 
-test('a cell with a task that waits is in use: its record is kept, and it is not given away before that', () => {
+test('a cell with a task that waits is in use, so that its record is kept; a task behind it does not keep the cell open', async () => {
   const { tasks, done, sent, cut } = tasksInTurns()
   tasks.run(1, { task: 'close', cellId: 'a' })
   cut(2, 'a')
   expect(tasks.isBusyWith('a')).toBe(true)
-  tasks.startAll()
+  await turn()
+  await turn()
   expect(tasks.isBusyWith('a')).toBe(false)
   expect(done).toEqual(['close a', 'cut a'])
-  expect(sent.map((message) => message.type === 'reply' && message.id)).toEqual([1, 2])
+  expect(sent.map((message) => message.type === 'reply' && message.value)).toEqual([true, undefined])
+})
+
+test('all that wait start before the process ends, or before all cells are marked: they belong to the time before that', () => {
+  const { tasks, done, cut } = tasksInTurns()
+  for (const cellId of ['a', 'b']) cut(1, cellId)
+  tasks.startAll()
+  expect(done).toEqual(['cut a', 'cut b'])
 })

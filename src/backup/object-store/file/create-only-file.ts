@@ -72,14 +72,14 @@ async function copyAndInstall(
     call.signal.throwIfAborted()
     if (!(await linkInto(unfinished, file))) await renameInto(file)
   } finally {
-    await removeScratch(unfinished, file).catch(() => {})
+    // A file that cannot be removed now does not change the outcome. sweepUploads finds it.
+    await rm(unfinished, { force: true }).catch(() => {})
+    await pruneScratch(unfinished, file)
   }
 }
 
-/** What cannot be removed now does not change the outcome: `sweepUploads` finds it. */
-async function removeScratch(path: string, { scratchRoot }: NewFile): Promise<void> {
-  await rm(path, { force: true })
-  if (dirname(path) !== scratchRoot) await pruneFolders(dirname(path), scratchRoot)
+async function pruneScratch(path: string, { scratchRoot }: NewFile): Promise<void> {
+  if (dirname(path) !== scratchRoot) await pruneFolders(dirname(path), scratchRoot).catch(() => {})
 }
 
 async function copyInto(
@@ -136,7 +136,8 @@ async function renameInto(file: NewFile): Promise<void> {
     await pruneFolders(dirname(target), root).catch(() => {})
     throw error
   } finally {
-    await removeScratch(claim, file)
+    await rm(claim)
+    await pruneScratch(claim, file)
   }
 }
 
