@@ -33,7 +33,7 @@ interface Standing {
 /** An account whose last operation is longer ago needs no protection now. */
 const ACTIVE_MS = 10_000
 /** Milliseconds of the processor from which an operation is heavy: it can't be interrupted, so everybody else waits for it. */
-const HEAVY_MS = 4
+const HEAVY_MS = 3
 /** The share of a worker's time that heavy operations of one account may take. */
 const HEAVY_SHARE = 1 / 4
 /** Milliseconds that they may take beyond it. */

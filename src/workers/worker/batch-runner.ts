@@ -14,6 +14,8 @@ import { ProcessorTime } from './processor-time.ts'
 
 /** Milliseconds that a cell's answer waits for the fsyncs of other cells. */
 const FLUSH_EVERY_MS = 5
+/** Of the processor: to receive most batches takes less. */
+const RECEIPT_WORTH_MS = 0.5
 
 export interface BatchSettings extends SliceSettings {
   openCellsMax: number
@@ -63,7 +65,7 @@ export class BatchRunner {
   /** Resolves once all operations are answered, or returned. No other batch may start before that. */
   async run(cells: readonly BatchCell[]): Promise<void> {
     this.#runner.begin()
-    this.#processor.begin()
+    const receivedMs = this.#processor.begin()
     const spent = new Map<number, number>()
     const runs = this.#runCells(cells, spent)
     const isToldOf = this.#joint.commit()
@@ -71,6 +73,8 @@ export class BatchRunner {
     for (const { database, answers } of runs)
       if (answers.hasUnsynced && database !== undefined) unsynced.set(database, answers)
     if (unsynced.size > 0) await this.#sync(unsynced, isToldOf)
+    const at = receivedMs < RECEIPT_WORTH_MS ? undefined : longestBodies(cells)
+    if (at !== undefined) spent.set(at, (spent.get(at) ?? 0) + receivedMs)
     const returned = runs.flatMap((run) => run.unanswered())
     const { counts, pool } = this.#cells
     const counted = {
@@ -80,6 +84,12 @@ export class BatchRunner {
       heaviest: pool.heaviestOwner,
     }
     this.#out.send({ type: 'done', returned: someOf(returned), spent: someOf([...spent]), counts: counted })
+    this.#processor.ended()
+  }
+
+  /** Work outside of the batches is over: what follows is spent on receiving the next one. */
+  otherWorkEnded(): void {
+    this.#processor.ended()
   }
 
   /** @param spent the processor's time in milliseconds, by the cell's place in the batch */
@@ -133,6 +143,15 @@ export class BatchRunner {
     }
     return cell
   }
+}
+
+/** The place of the cell with the longest bodies that the node has not read: of a batch, these take the time to receive. */
+function longestBodies(cells: readonly BatchCell[]): number | undefined {
+  const bytes = cells.map(({ operations }) =>
+    operations.reduce((sum, each) => sum + (each.op === 'unread' ? each.body.length : 0), 0),
+  )
+  const most = Math.max(...bytes)
+  return most > 0 ? bytes.indexOf(most) : undefined
 }
 
 /** An empty list needs no bytes in a message. */

@@ -92,15 +92,14 @@ class WorkerMain {
     const { sqlPolicy, answerBytesMax, sliceMs, slowMs } = settings
     const { openCellsMax } = settings.settings
     const context = { sqlPolicy, answerBytesMax, clock: cells.settings.clock }
-    this.#parts = {
+    const batches = new BatchRunner(cells.local, context, { openCellsMax, sliceMs, slowMs }, out)
+    const tasks = new WorkerTasks(
       cells,
-      batches: new BatchRunner(cells.local, context, { openCellsMax, sliceMs, slowMs }, out),
-      tasks: new WorkerTasks(
-        cells,
-        (message) => out.send(message),
-        () => this.#batch,
-      ),
-    }
+      (message) => out.send(message),
+      () => this.#batch,
+      () => batches.otherWorkEnded(),
+    )
+    this.#parts = { cells, batches, tasks }
   }
 
   get #started() {

@@ -22,19 +22,25 @@ export class WorkerTasks {
   readonly #cells: WorkerCells
   readonly #send: (message: FromWorker) => void
   readonly #batch: () => Promise<void> | undefined
+  readonly #ended: () => void
   readonly #running = new Map<number, { cellId: string; abort: AbortController }>()
   #waiting: WaitingTask[] = []
   #isScheduled = false
 
-  /** @param batch the end of the batch that runs; undefined if none does */
+  /**
+   * @param batch the end of the batch that runs; undefined if none does
+   * @param ended called after each synchronous part of a task that waited for its turn
+   */
   constructor(
     cells: WorkerCells,
     send: (message: FromWorker) => void,
     batch: () => Promise<void> | undefined,
+    ended: () => void = () => {},
   ) {
     this.#cells = cells
     this.#send = send
     this.#batch = batch
+    this.#ended = ended
   }
 
   /**
@@ -73,6 +79,7 @@ export class WorkerTasks {
       this.#isScheduled = false
       const next = this.#waiting.shift()
       if (next !== undefined) this.#start(next.id, next.task)
+      this.#ended()
       if (this.#waiting.length > 0) this.#scheduleNext()
     })
   }

@@ -254,7 +254,7 @@ test('heavy operations now and then, and many light ones, leave an account where
     expect(await runHeavy(node, { accountId: 'heavy' }, 30)).toBe(shared)
     await node.pass(120)
   }
-  for (let i = 0; i < 300; i++) expect(await runHeavy(node, { accountId: 'heavy' }, 3)).toBe(shared)
+  for (let i = 0; i < 300; i++) expect(await runHeavy(node, { accountId: 'heavy' }, 2)).toBe(shared)
 })
 
 test('the probation worker ends when nobody has used it for a while, and a new one starts', async () => {

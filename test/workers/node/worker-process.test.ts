@@ -212,7 +212,10 @@ async function workerWithCells(count: number) {
   const node = await openWorkerStore()
   const cellIds = Array.from({ length: count }, () => node.store.createCell().id)
   const worker = new WorkerProcess(500 * MIB, NOBODY, () => {})
-  onTestFinished(() => worker.kill())
+  onTestFinished(async () => {
+    worker.stop()
+    await worker.ended
+  })
   worker.configure(configure.mock.calls[0]?.[0] as WorkerSettings)
   await worker.ready
   const record = (cellId: string) => node.store.findCell(cellId)

@@ -294,6 +294,34 @@ test('one operation runs, however long it takes, and changes of a cell are not h
   expect(rows(a)).toEqual([1, 2])
 })
 
+test('what it takes to receive a long body is its cell’s time; what other work takes is not', async () => {
+  const clock = new FakeClock()
+  const directory = path.join(tempDirectory('cellstore-received'), 'worker')
+  const worker = new BatchWorker(directory, { clock }, undefined, { processorMs: () => clock.monotonic() })
+  const [a, b] = [newCellId(), newCellId()]
+  for (const id of [a, b]) worker.cells.files.write(id)
+  const { sqlBytesMax, paramsMax, batchOperationsMax, kvKeysMax } = DEFAULT_LIMITS
+  const result = { rowsMax: 10, bytesMax: 1_000 }
+  const bounds = { sqlBytesMax, paramsMax, batchOperationsMax, kvKeysMax, statementMsMax: 1_000, result }
+  const body = Buffer.from(JSON.stringify({ sql: 'SELECT 1' }))
+  const get = { cellId: a, operation: { op: 'kv.get', key: 'k' } } as const
+  const unread = { cellId: b, operation: { op: 'unread', kind: 'sql', body, bounds } } as const
+  let last: BatchMessage | undefined
+  worker.onWrite = (messages) => {
+    last = messages.at(-1)
+  }
+  await worker.run([[get], [unread]])
+  expect(last).not.toHaveProperty('spent')
+  clock.advance(7)
+  worker.otherWorkEnded()
+  clock.advance(2)
+  await worker.run([[get], [unread]])
+  expect(last).toMatchObject({ type: 'done', spent: [[1, 2]] })
+  clock.advance(2)
+  await worker.run([[get]])
+  expect(last).not.toHaveProperty('spent')
+})
+
 test('a body that the node has not read is read in its cell’s time, and not before there is time left to run it', async () => {
   const clock = new FakeClock()
   const directory = path.join(tempDirectory('cellstore-unread'), 'worker')
