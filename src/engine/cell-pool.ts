@@ -163,15 +163,14 @@ export class CellPool {
    * before it would be for nothing. Only what the commit log has is still fsynced: a restore may just have replaced the files.
    */
   closeForRemoval(id: string): void {
-    this.quarantine.interrupt(id)
-    this.#close(id, { leavesLog: true })
+    this.close(id, { leavesLog: true })
     this.quarantine.end(id)
   }
 
   /** Closes one cell, even while it is in use: queued commits are made first. */
-  close(id: string): void {
+  close(id: string, options?: { leavesLog: boolean }): void {
     this.quarantine.interrupt(id)
-    this.#close(id)
+    this.#close(id, options)
   }
 
   /** @returns as {@link CellDatabase.close} */

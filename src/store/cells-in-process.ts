@@ -141,7 +141,7 @@ export class CellsInProcess implements CellPort {
   async hurryLook(): Promise<void> {}
 
   async logsShipped(places: ShippedPlace[]): Promise<void> {
-    void this.#archived.logs.shipped(places)
+    this.#archived.logs.shipped(places)
   }
 
   async dropHistory(cellId: string): Promise<void> {

@@ -28,7 +28,7 @@ export class LogCollector {
   readonly #unsaved = new Set<string>()
   /** Cells that may have segments of which all is stored. */
   readonly #withSegments = new Set<string>()
-  #tidying: Promise<void> | undefined
+  #isTidying = false
 
   /** @param accountOf empty for a cell of the owner, and for one that this process does not know */
   constructor(trackers: ChangeTrackers, accountOf: (cellId: string) => string, clock: Clock, log: Log) {
@@ -86,10 +86,10 @@ export class LogCollector {
 
   /**
    * Everything before these places is in the object store: nothing of it is collected again. The rest takes a few cells in each turn
-   * of the event loop; the promise is for its end. The rows are saved first, and fsynced once for all, in the thread pool: after a power
+   * of the event loop. The rows are saved first, and fsynced once for all, in the thread pool: after a power
    * loss, an old row would have all that was shipped since shipped once more, with the time of the restart.
    */
-  shipped(places: readonly ShippedPlace[]): Promise<void> {
+  shipped(places: readonly ShippedPlace[]): void {
     for (const place of places) {
       const { cellId } = place
       if (!this.#trackers.isUnshipped(cellId)) continue
@@ -98,18 +98,18 @@ export class LogCollector {
       this.#unsaved.add(cellId)
       this.#withSegments.add(cellId)
     }
-    if (this.#withSegments.size === 0) return Promise.resolve()
-    this.#tidying ??= this.#tidyInTurns()
-    return this.#tidying
+    if (this.#withSegments.size > 0 && !this.#isTidying) void this.#tidyInTurns()
   }
 
+  /** Never rejects: a tracker's saves and removals do not throw. */
   async #tidyInTurns(): Promise<void> {
+    this.#isTidying = true
     do {
       if (this.#unsaved.size > 0) this.#saveSome()
       else this.#removeSome()
       await turnOfTheLoop()
     } while (this.#unsaved.size > 0 || this.#withSegments.size > 0)
-    this.#tidying = undefined
+    this.#isTidying = false
   }
 
   #saveSome(): void {

@@ -65,7 +65,7 @@ class WorkerMain {
           .then((logs) => out.send({ type: 'collected', id: message.id, logs }))
         break
       case 'logs-shipped':
-        void cells.local.archived?.logs.shipped(message.places)
+        cells.local.archived?.logs.shipped(message.places)
         break
       case 'stop':
         void this.#stop()

@@ -29,7 +29,7 @@ export class WorkerTasks {
 
   /**
    * @param batch the end of the batch that runs; undefined if none does
-   * @param ended called after each synchronous part of a task that waited for its turn
+   * @param ended called when a task has started: what it did until then is nobody's receipt of a batch
    */
   constructor(
     cells: WorkerCells,
@@ -79,7 +79,6 @@ export class WorkerTasks {
       this.#isScheduled = false
       const next = this.#waiting.shift()
       if (next !== undefined) this.#start(next.id, next.task)
-      this.#ended()
       if (this.#waiting.length > 0) this.#scheduleNext()
     })
   }
@@ -101,6 +100,8 @@ export class WorkerTasks {
         .finally(() => this.#running.delete(id))
     } catch (error) {
       this.#refuse(id, error)
+    } finally {
+      this.#ended()
     }
   }
 

@@ -1,8 +1,9 @@
+import fs from 'node:fs'
 import path from 'node:path'
 import Database from 'better-sqlite3'
 import { describe, expect, test } from 'vitest'
 import { type DatabaseContents, examineDatabase } from '../../../src/backup/restore/examine-database.ts'
-import { proveDatabase } from '../../../src/backup/restore/restore-database.ts'
+import { proveDatabase, withDatabase } from '../../../src/backup/restore/restore-database.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 import { thrownBy } from '../../support/thrown.ts'
 
@@ -100,4 +101,14 @@ describe('The rows of a restored database', () => {
       details: { member: 'cell.db' },
     })
   })
+})
+
+test('a copy under proof has no shared memory: nobody else uses it, and each backup would make and remove a file for it', () => {
+  const file = databaseWith('PRAGMA journal_mode = WAL; CREATE TABLE t (n); INSERT INTO t VALUES (1)')
+  const files = withDatabase(file, 'cell.db', (connection) => {
+    expect(connection.prepare('SELECT n FROM t').pluck().all()).toEqual([1])
+    return fs.readdirSync(path.dirname(file)).sort()
+  })
+  expect(files).toEqual(['cell.db', 'cell.db-wal'])
+  expect(proveDatabase(file, 'cell.db')).toBe(true)
 })

@@ -245,3 +245,12 @@ test('a worker that is told to stop answers all of its tasks first', async () =>
   await Promise.all(tasks)
   await worker.ended
 })
+
+test('what came before a mark of all cells is done before it: it belongs to the time before that', async () => {
+  const { worker, cellIds, look } = await workerWithCells(60)
+  let ended = 0
+  for (const cellId of cellIds) void look(cellId).then(() => ended++)
+  worker.mark('histories ended')
+  while (worker.unmarked.length > 0) await new Promise(setImmediate)
+  expect(ended).toBe(cellIds.length)
+})

@@ -144,10 +144,12 @@ function tasksInTurns() {
     beginRestore: (cellId: string) => void done.push(`restore ${cellId}`),
   }
   const sent: FromWorker[] = []
-  const tasks = new WorkerTasks(cells as unknown as WorkerCells, (message) => sent.push(message), noBatch)
+  const ended = vi.fn()
+  const send = (message: FromWorker) => void sent.push(message)
+  const tasks = new WorkerTasks(cells as unknown as WorkerCells, send, noBatch, ended)
   const cut = (id: number, cellId: string) =>
     tasks.run(id, { task: 'cut', cellId, call: { method: 'end', args: [] } })
-  return { tasks, done, sent, cut }
+  return { tasks, done, sent, ended, cut }
 }
 
 const turn = () => new Promise((resolve) => setImmediate(resolve))
@@ -197,9 +199,15 @@ test('a cell with a task that waits is in use, so that its record is kept; a tas
   expect(sent.map((message) => message.type === 'reply' && message.value)).toEqual([true, undefined])
 })
 
-test('all that wait start before the process ends, or before all cells are marked: they belong to the time before that', () => {
-  const { tasks, done, cut } = tasksInTurns()
-  for (const cellId of ['a', 'b']) cut(1, cellId)
+test('what a task takes counts for no batch, whoever has it start', async () => {
+  const { tasks, ended, cut } = tasksInTurns()
+  cut(1, 'a')
+  await turn()
+  expect(ended).toHaveBeenCalledTimes(1)
+  cut(2, 'b')
+  tasks.before('b')
+  expect(ended).toHaveBeenCalledTimes(2)
+  cut(3, 'c')
   tasks.startAll()
-  expect(done).toEqual(['cut a', 'cut b'])
+  expect(ended).toHaveBeenCalledTimes(3)
 })
