@@ -38,6 +38,8 @@ export class CatalogBackup {
   #timer: Timer | undefined
   #running: Promise<void> | undefined
   #looking: Promise<void> | undefined
+  /** The scheduled backups that run at the same time share a look. */
+  #backgroundLook: Promise<void> | undefined
   #retryMs = RETRY_MS_MIN
   /** When the last one began, by the monotonic clock. */
   #begunAt = Number.NEGATIVE_INFINITY
@@ -133,9 +135,21 @@ export class CatalogBackup {
 
   async #storeIfMissing(isBackground: boolean, signal?: AbortSignal): Promise<void> {
     await this.stored()
+    if (!isBackground) return this.#lookOrStore(signal)
+    if (this.#destination.clock.monotonic() - this.#seenAt < LOOK_EVERY_MS) return
+    this.#backgroundLook ??= this.#lookOrStore(this.#abort.signal)
+      .catch((error) => {
+        throw toBackupError(error, this.#abort.signal)
+      })
+      .finally(() => {
+        this.#backgroundLook = undefined
+      })
+    return this.#backgroundLook
+  }
+
+  async #lookOrStore(signal?: AbortSignal): Promise<void> {
     const { objectStore, trackers, clock } = this.#destination
     const now = clock.monotonic()
-    if (isBackground && now - this.#seenAt < LOOK_EVERY_MS) return
     const newest = trackers.get(this.#catalog.storeId).progress.chain?.versions.at(-1)
     if (newest !== undefined && (await objectStore.head(newest, { signal })) !== undefined) {
       this.#seenAt = now
