@@ -91,6 +91,13 @@ export class ArchiverJobs {
     return begun.map(({ job }) => job.request.cellId)
   }
 
+  /** Whether somebody waits for a job of the cell. */
+  isAwaited(cellId: string): boolean {
+    for (const { job } of this.#pending.values())
+      if (job.request.cellId === cellId && job.request.need !== 'background') return true
+    return false
+  }
+
   raise(cellId: string, need: Need): void {
     for (const { job } of this.#pending.values()) if (job.request.cellId === cellId) job.request.need = need
     this.#parts.send({ type: 'raise', cellId, need })

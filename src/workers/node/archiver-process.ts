@@ -141,6 +141,11 @@ export class ArchiverProcess implements ArchiverClient {
     return this.#jobs.load
   }
 
+  /** Whether somebody waits for a backup or a restore of the cell. */
+  isAwaited(cellId: string): boolean {
+    return this.#jobs.isAwaited(cellId)
+  }
+
   raise(cellId: string, need: Need): void {
     this.#jobs.raise(cellId, need)
   }

@@ -31,10 +31,11 @@ export function archivingOfNode(
   }
   return newArchiving(core, {
     isLocal,
-    look: async (cellId) => void (await workers.runTask({ task: 'look-at-log', cellId })),
+    look: async (cellId) => void (await workers.runTask({ task: 'look-at-log', cellId }, { isUpkeep: true })),
     newArchiver: (start) => {
-      const cells = new NodeCells({ core, workers, upkeep, isLocal, ...start })
-      const archiver = newArchiver(core, cells, objectStore, start)
+      const isAwaited = (cellId: string) => archiver.isAwaited(cellId)
+      const cells = new NodeCells({ core, workers, upkeep, isLocal, isAwaited, ...start })
+      const archiver: ArchiverProcess = newArchiver(core, cells, objectStore, start)
       const { destination, guard } = start
       destination.settled = settledBy(archiver)
       destination.collectedTo = () => archiver.shipping?.backedUpTo ?? null

@@ -36,6 +36,8 @@ export interface NodeCellsParts {
   permits: RestorePermits
   /** Whether the cell's database file is on this machine. */
   isLocal(cellId: string): boolean
+  /** Whether somebody waits for what the archiver does with the cell. */
+  isAwaited(cellId: string): boolean
 }
 
 /**
@@ -49,15 +51,17 @@ export class NodeCells implements CellPort {
   readonly #search: UnshippedSearch
   readonly #permits: RestorePermits
   readonly #isLocal: (cellId: string) => boolean
+  readonly #isAwaited: (cellId: string) => boolean
   readonly #building = new Set<string>()
 
-  constructor({ core, workers, upkeep, search, permits, isLocal }: NodeCellsParts) {
+  constructor({ core, workers, upkeep, search, permits, isLocal, isAwaited }: NodeCellsParts) {
     this.#core = core
     this.#workers = workers
     this.#upkeep = upkeep
     this.#search = search
     this.#permits = permits
     this.#isLocal = isLocal
+    this.#isAwaited = isAwaited
   }
 
   async beginBackup(cellId: string): Promise<BackupStart> {
@@ -183,6 +187,7 @@ export class NodeCells implements CellPort {
     task: T,
     workerEnded: () => void = () => {},
   ): Promise<WorkerTaskResults[T['task']]> {
-    return this.#workers.runTask(task, { tries: TRIES }, workerEnded)
+    const isUpkeep = !this.#isAwaited(task.cellId)
+    return this.#workers.runTask(task, { tries: TRIES, isUpkeep }, workerEnded)
   }
 }

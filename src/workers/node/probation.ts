@@ -5,7 +5,7 @@ import type { CellTime } from './batch.ts'
 export interface ProbationTimes {
   /**
    * Milliseconds of an account's first probation, and of the one after each statement that took long on probation, or after
-   * heavy operations that took too much of a worker.
+   * it held others up too often.
    */
   trialMs: number
   /** Milliseconds of probation after a statement or a task that cost a worker. */
@@ -25,26 +25,26 @@ interface Standing {
   /** Monotonic time at which its probation ends. The earlier, the better its standing. */
   until: number
   usedAt: number
-  /** Milliseconds that its heavy operations took lately, beyond the share that they may take. */
-  heavyMs: number
-  heavyAt: number
+  /** Milliseconds for which it held others up lately, beyond the share that is allowed. */
+  heldMs: number
+  heldAt: number
 }
 
 /** An account whose last operation is longer ago needs no protection now. */
 const ACTIVE_MS = 10_000
 /** Milliseconds of the processor from which an operation is heavy: it can't be interrupted, so everybody else waits for it. */
 const HEAVY_MS = 3
-/** The share of a worker's time that heavy operations of one account may take. */
-const HEAVY_SHARE = 1 / 4
-/** Milliseconds that they may take beyond it. */
-const HEAVY_BURST_MS = 250
+/** The share of a worker's time for which one account may hold others up. Who needs no more loses little on probation. */
+const HELD_SHARE = 1 / 8
+/** Milliseconds beyond it. */
+const HELD_BURST_MS = 250
 /** About 10 MB. One that is forgotten is new again. */
 const ACCOUNTS_MAX = 100_000
 
 /**
  * Which accounts must not share a worker with the others: those that nobody knows yet, those that cost a worker lately, and those
- * that keep one busy with heavy operations. Only where somebody is to be protected: the account of the best standing among the active ones is never on probation, and so a node
- * with one account has none.
+ * that hold others up too often. Only where somebody is to be protected: the account of the best standing among the active ones is
+ * never on probation, and so a node with one account has none.
  */
 export class Probation {
   readonly #parts: ProbationParts
@@ -85,14 +85,18 @@ export class Probation {
 
   /** Operations of one of its cells have run. */
   worked({ accountId, operations, ms }: Pick<CellTime, 'accountId' | 'operations' | 'ms'>): void {
-    if (ms < operations * HEAVY_MS) return
+    if (ms >= operations * HEAVY_MS) this.heldUp(accountId, ms)
+  }
+
+  /** What it asked for has held others up: heavy operations, a task of one of its cells, or what the node itself did. */
+  heldUp(accountId: string, ms: number): void {
     const now = this.#parts.clock.monotonic()
     const standing = this.#standings.get(accountId) ?? this.#first(accountId, now)
-    const paidOff = (now - standing.heavyAt) * HEAVY_SHARE
-    standing.heavyMs = Math.max(0, standing.heavyMs - paidOff) + ms
-    standing.heavyAt = now
-    if (standing.heavyMs <= HEAVY_BURST_MS) return
-    standing.heavyMs = HEAVY_BURST_MS
+    const paidOff = (now - standing.heldAt) * HELD_SHARE
+    standing.heldMs = Math.max(0, standing.heldMs - paidOff) + ms
+    standing.heldAt = now
+    if (standing.heldMs <= HELD_BURST_MS) return
+    standing.heldMs = HELD_BURST_MS
     this.#extend(accountId, this.#parts.times.trialMs)
   }
 
@@ -105,7 +109,7 @@ export class Probation {
   #first(accountId: string, now: number): Standing {
     const { times, isKnown } = this.#parts
     const until = isKnown(accountId) ? now : now + times.trialMs
-    const standing = { until, usedAt: now, heavyMs: 0, heavyAt: now }
+    const standing = { until, usedAt: now, heldMs: 0, heldAt: now }
     this.#standings.set(accountId, standing)
     return standing
   }

@@ -42,6 +42,8 @@ export interface WorkerPoolParts {
   finishFlush(): Promise<void> | undefined
   /** Starts a process. @throws the system's error if it can't */
   spawnWorker(): WorkerHandle
+  /** As in process-stats.ts. */
+  heldMs(): number
   /** Whether the account existed before this process. */
   isKnown(accountId: string): boolean
   /** Called when a statement or a task caused the end of its worker. */
@@ -96,6 +98,7 @@ export class WorkerPool {
       record,
       charged: (cellId) => this.#charged(cellId),
       worked: (time) => this.#placement.probation.worked(time),
+      heldUp: (accountId, ms) => this.#placement.probation.heldUp(accountId, ms),
       requeue: (operations) => this.#requeue(operations),
       finishFlush: parts.finishFlush,
       onSlow: ({ cellId, requestId }, { statement, ms }) =>
@@ -152,6 +155,17 @@ export class WorkerPool {
         if (tries >= triesMax && !this.#stopped) throw endedAgain(tries)
         ended()
       }
+    }
+  }
+
+  /** Does at this event loop what an account asked for: it holds up all others meanwhile, and that counts for its standing. */
+  holdingUp<T>(accountId: string | null, run: () => T): T {
+    const { heldMs } = this.#parts
+    const begunAt = heldMs()
+    try {
+      return run()
+    } finally {
+      if (accountId !== null) this.#placement.probation.heldUp(accountId, heldMs() - begunAt)
     }
   }
 

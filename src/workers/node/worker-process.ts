@@ -1,5 +1,6 @@
 import type { CollectedLogs, CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
 import type { CellsMark } from '../../backup/changes/change-trackers.ts'
+import { processorMs, residentBytes, waitedMs } from '../../base/process-stats.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { ProcessIdentity } from '../../catalog/directory-lock.ts'
 import { ChildLink } from '../children/child-link.ts'
@@ -14,7 +15,6 @@ import type {
   WorkerTaskResults,
 } from '../protocol/protocol.ts'
 import { fromWireError } from '../protocol/wire-error.ts'
-import { processorMs, residentBytes, waitedMs } from './process-stats.ts'
 
 /** Messages about the running batch. */
 export type BatchMessage = Extract<
@@ -33,9 +33,13 @@ export type WorkerMessage = Extract<
 
 export interface TaskOptions {
   signal?: AbortSignal | undefined
+  /** Nobody waits for it: what it takes counts for no account. */
+  isUpkeep?: boolean | undefined
 }
 
 interface Task {
+  /** Whose account it counts for; undefined: nobody's. */
+  cellId: string | undefined
   resolve(value: unknown): void
   reject(error: unknown): void
 }
@@ -78,6 +82,8 @@ export class WorkerProcess {
   /** Resolves once the process has ended. */
   readonly ended: Promise<void>
   onBatch: ((message: WorkMessage) => void) | undefined
+  /** Told of each task that has held the worker up, and for how many milliseconds; not of upkeep. */
+  onTask: ((cellId: string, ms: number) => void) | undefined
   readonly #link: ChildLink<ToWorker, FromWorker>
   readonly #tasks = new Map<number, Task>()
   readonly #collections = new Map<number, PromiseWithResolvers<CollectedLogs>>()
@@ -150,7 +156,7 @@ export class WorkerProcess {
   runTask<T extends WorkerTask>(
     task: T,
     record: CellRecord | undefined,
-    { signal }: TaskOptions = {},
+    { signal, isUpkeep }: TaskOptions = {},
   ): Promise<WorkerTaskResults[T['task']]> {
     this.#use(task.cellId)
     const id = ++this.#taskIds
@@ -161,7 +167,7 @@ export class WorkerProcess {
         void this.ended.then(() => reject(new WorkerEnded()))
         return
       }
-      this.#tasks.set(id, { resolve, reject })
+      this.#tasks.set(id, { cellId: isUpkeep ? undefined : task.cellId, resolve, reject })
       this.#send({ type: 'task', id, record, task })
       if (signal?.aborted === true) abort()
       else signal?.addEventListener('abort', abort, { once: true })
@@ -173,7 +179,7 @@ export class WorkerProcess {
 
   /** Closes a cell. @returns false if it still needs the cell @throws as {@link runTask} */
   async closeCell(cellId: string, record: CellRecord | undefined): Promise<boolean> {
-    const isClosed = await this.runTask({ task: 'close', cellId }, record)
+    const isClosed = await this.runTask({ task: 'close', cellId }, record, { isUpkeep: true })
     if (isClosed) {
       this.#usedCells.delete(cellId)
       this.#cellsClosed++
@@ -320,6 +326,7 @@ export class WorkerProcess {
         break
       case 'reply': {
         const task = this.#tasks.get(message.id)
+        if (task?.cellId !== undefined && message.ms !== undefined) this.onTask?.(task.cellId, message.ms)
         if (message.error === undefined) task?.resolve(message.value)
         else task?.reject(fromWireError(message.error))
         break

@@ -13,6 +13,7 @@ import type {
 } from '../../backup/versions/backup-types.ts'
 import type { BackupInfo } from '../../backup/versions/version-index.ts'
 import { within } from '../../base/clock.ts'
+import { heldMs } from '../../base/process-stats.ts'
 import { prepareWorkers } from '../../catalog/workers-lock.ts'
 import type { SqlPolicy } from '../../engine/cell-settings.ts'
 import { quarantineUnstored } from '../../engine/quarantine.ts'
@@ -133,6 +134,7 @@ export class WorkerService implements CellService {
       finishFlush: () => this.#finishFlush(),
       spawnWorker: () =>
         new WorkerProcess(limits.memoryMax, core.changes, (message, worker) => this.#take(message, worker)),
+      heldMs,
       isKnown: (accountId) => (core.accounts.find(accountId)?.createdAt ?? 0) < startedAt,
       onStrike: (cellId) => this.#backoff.strike(cellId),
       checkStrikes: (cellId) => this.#backoff.check(cellId),
@@ -193,17 +195,19 @@ export class WorkerService implements CellService {
     await turn()
     this.#assertRunning()
     permit?.check()
-    const deletedAt = await this.#core.durably(() => {
-      const at = this.#core.lifecycle.markDeleted(cellId, requestId)
-      this.#workers.forget(cellId)
-      return at
-    })
+    const deletedAt = await this.#core.durably(() =>
+      this.#workers.holdingUp(accountId, () => {
+        const at = this.#core.lifecycle.markDeleted(cellId, requestId)
+        this.#workers.forget(cellId)
+        return at
+      }),
+    )
     await this.#workers.runTask({ task: 'release', cellId })
     await turn()
     // If a restore brought the cell back meanwhile, its files are new and stay. A record can also be forgotten.
     const record = this.#core.findCell(cellId)
     if (record === undefined || record.deletedAt === deletedAt)
-      this.#core.lifecycle.removeLocal(cellId, accountId)
+      this.#workers.holdingUp(accountId, () => this.#core.lifecycle.removeLocal(cellId, accountId))
     await this.confirmRecord(cellId)
   }
 
@@ -325,7 +329,7 @@ export class WorkerService implements CellService {
   /** A cell whose data is lost is restored in the background: then its expired entries are collected. */
   async #collect(cellId: string, signal: AbortSignal): Promise<void> {
     try {
-      await this.#workers.runTask({ task: 'collect', cellId }, { signal })
+      await this.#workers.runTask({ task: 'collect', cellId }, { signal, isUpkeep: true })
     } catch (error) {
       if (!isCellError(error, 'cell_restoring')) throw error
       await this.#backups.recoverIfLost(cellId, 'background')

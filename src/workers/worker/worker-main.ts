@@ -93,12 +93,12 @@ class WorkerMain {
     const { openCellsMax } = settings.settings
     const context = { sqlPolicy, answerBytesMax, clock: cells.settings.clock }
     const batches = new BatchRunner(cells.local, context, { openCellsMax, sliceMs, slowMs }, out)
-    const tasks = new WorkerTasks(
+    const tasks = new WorkerTasks({
       cells,
-      (message) => out.send(message),
-      () => this.#batch,
-      () => batches.otherWorkEnded(),
-    )
+      send: (message) => out.send(message),
+      batch: () => this.#batch,
+      ended: () => batches.otherWorkEnded(),
+    })
     this.#parts = { cells, batches, tasks }
   }
 

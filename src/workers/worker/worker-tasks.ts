@@ -1,7 +1,8 @@
+import { heldMs } from '../../base/process-stats.ts'
 import type { CellDatabase } from '../../engine/cell-database.ts'
 import { hasCommitBetween, type WalEnd } from '../../engine/wal-end.ts'
 import type { FromWorker, WorkerTask } from '../protocol/protocol.ts'
-import { toWireError } from '../protocol/wire-error.ts'
+import { toWireError, type WireError } from '../protocol/wire-error.ts'
 import type { WorkerCells } from './worker-cells.ts'
 
 /** A task that waits for its turn. */
@@ -9,6 +10,20 @@ interface WaitingTask {
   id: number
   task: WorkerTask
 }
+
+export interface WorkerTasksParts {
+  cells: WorkerCells
+  send(message: FromWorker): void
+  /** The end of the batch that runs; undefined if none does. */
+  batch(): Promise<void> | undefined
+  /** Called when a task has started: what it did until then is nobody's receipt of a batch. */
+  ended?: () => void
+  /** As in process-stats.ts; tests have their own. */
+  heldMs?: () => number
+}
+
+/** Less than this is not worth a place in a message. */
+const WORTH_MS = 1
 
 /** Each holds up the worker for some milliseconds: it flushes files, or closes or opens a cell. */
 const IN_TURNS: ReadonlySet<WorkerTask['task']> = new Set(['cut', 'close', 'release', 'look-at-log'])
@@ -19,28 +34,13 @@ const IN_TURNS: ReadonlySet<WorkerTask['task']> = new Set(['cut', 'close', 'rele
  * runs in the order in which it came.
  */
 export class WorkerTasks {
-  readonly #cells: WorkerCells
-  readonly #send: (message: FromWorker) => void
-  readonly #batch: () => Promise<void> | undefined
-  readonly #ended: () => void
+  readonly #parts: WorkerTasksParts
   readonly #running = new Map<number, { cellId: string; abort: AbortController }>()
   #waiting: WaitingTask[] = []
   #isScheduled = false
 
-  /**
-   * @param batch the end of the batch that runs; undefined if none does
-   * @param ended called when a task has started: what it did until then is nobody's receipt of a batch
-   */
-  constructor(
-    cells: WorkerCells,
-    send: (message: FromWorker) => void,
-    batch: () => Promise<void> | undefined,
-    ended: () => void = () => {},
-  ) {
-    this.#cells = cells
-    this.#send = send
-    this.#batch = batch
-    this.#ended = ended
+  constructor(parts: WorkerTasksParts) {
+    this.#parts = parts
   }
 
   /**
@@ -84,24 +84,27 @@ export class WorkerTasks {
   }
 
   #start(id: number, task: WorkerTask): void {
+    const { ended, heldMs: clock = heldMs } = this.#parts
     const abort = new AbortController()
+    const begunAt = clock()
+    /** For how long it has held up everything else; what it does later, it does in small pieces. */
+    let ms = 0
+    const reply = (value: unknown) => this.#reply(id, ms, value)
+    const refuse = (error: unknown) => this.#reply(id, ms, undefined, toWireError(error))
     try {
       const value = this.#perform(task, abort.signal)
+      ms = clock() - begunAt
       if (!(value instanceof Promise)) {
-        this.#reply(id, value)
+        reply(value)
         return
       }
       this.#running.set(id, { cellId: task.cellId, abort })
-      void value
-        .then(
-          (result) => this.#reply(id, result),
-          (error) => this.#refuse(id, error),
-        )
-        .finally(() => this.#running.delete(id))
+      void value.then(reply, refuse).finally(() => this.#running.delete(id))
     } catch (error) {
-      this.#refuse(id, error)
+      ms = clock() - begunAt
+      refuse(error)
     } finally {
-      this.#ended()
+      ended?.()
     }
   }
 
@@ -118,38 +121,35 @@ export class WorkerTasks {
     return [...this.#running.values()].some((each) => each.cellId === cellId)
   }
 
-  #reply(id: number, value: unknown): void {
-    this.#send({ type: 'reply', id, value, error: undefined })
-  }
-
-  #refuse(id: number, error: unknown): void {
-    this.#send({ type: 'reply', id, value: undefined, error: toWireError(error) })
+  #reply(id: number, ms: number, value: unknown, error?: WireError): void {
+    this.#parts.send({ type: 'reply', id, value, error, ms: ms < WORTH_MS ? undefined : ms })
   }
 
   #perform(task: WorkerTask, signal: AbortSignal): Promise<unknown> | unknown {
-    const { local } = this.#cells
+    const { cells } = this.#parts
+    const { local } = cells
     const { cellId } = task
     switch (task.task) {
       case 'cut':
-        return this.#cells.cut(cellId, task.call)
+        return cells.cut(cellId, task.call)
       case 'begin-restore':
-        return this.#cells.beginRestore(cellId)
+        return cells.beginRestore(cellId)
       case 'note-mark':
         return local.archived?.installer.noteMark(cellId, task.name)
       case 'install':
-        return this.#afterBatch(() => this.#cells.install(cellId, task.options))
+        return this.#afterBatch(() => cells.install(cellId, task.options))
       case 'collect':
-        return this.#cells.collect(cellId, signal)
+        return cells.collect(cellId, signal)
       case 'export':
-        return this.#cells.export(cellId, task.file, signal)
+        return cells.export(cellId, task.file, signal)
       case 'close':
-        return !this.#runs(cellId) && this.#cells.closeForMove(cellId)
+        return !this.#runs(cellId) && cells.closeForMove(cellId)
       case 'drop-history':
         return local.archived?.logs.dropHistory(cellId)
       case 'look-at-log':
         return local.lookAtLog(cellId)
       case 'release':
-        return this.#cells.release(cellId)
+        return cells.release(cellId)
       case 'quarantine':
         return local.pool.quarantine.state(cellId)
       case 'was-committed':
@@ -166,7 +166,7 @@ export class WorkerTasks {
    * knows that the restore has replaced it: in the durability `remote` it would be acknowledged, and be in no object.
    */
   #afterBatch(run: () => void): Promise<void> | undefined {
-    const batch = this.#batch()
+    const batch = this.#parts.batch()
     if (batch !== undefined) return batch.then(run)
     run()
     return undefined

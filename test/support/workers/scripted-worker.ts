@@ -1,7 +1,12 @@
 import type { CollectedLogs } from '../../../src/backup/changes/cell-log.ts'
 import type { CellRecord } from '../../../src/catalog/cell-registry.ts'
 import { NO_WAL } from '../../../src/engine/wal-end.ts'
-import { WorkerEnded, type WorkerHandle, type WorkMessage } from '../../../src/workers/node/worker-process.ts'
+import {
+  type TaskOptions,
+  WorkerEnded,
+  type WorkerHandle,
+  type WorkMessage,
+} from '../../../src/workers/node/worker-process.ts'
 import type {
   BatchCell,
   WorkerCounts,
@@ -12,6 +17,7 @@ import type {
 
 interface AskedTask {
   task: WorkerTask
+  isUpkeep: boolean
   resolve(value: unknown): void
   reject(error: unknown): void
 }
@@ -26,6 +32,7 @@ export class ScriptedWorker implements WorkerHandle {
   readonly batches: { cells: Omit<BatchCell, 'record'>[] }[] = []
   readonly tasks: AskedTask[] = []
   onBatch: ((message: WorkMessage) => void) | undefined
+  onTask: ((cellId: string, ms: number) => void) | undefined
   isReady = false
   counts: WorkerCounts = { statements: 0, commits: 0, open: 0 }
   isKilled = false
@@ -82,11 +89,13 @@ export class ScriptedWorker implements WorkerHandle {
     return operations.map((each) => (each.op === 'sql' ? each.sql : 'key' in each ? each.key : each.op))
   }
 
-  /** Answers the first task of a kind. */
-  reply<K extends WorkerTask['task']>(kind: K, value: WorkerTaskResults[K]): void {
+  /** Answers the first task of a kind. @param ms for which it has held the worker up */
+  reply<K extends WorkerTask['task']>(kind: K, value: WorkerTaskResults[K], ms?: number): void {
     const at = this.tasks.findIndex(({ task }) => task.task === kind)
     if (at < 0) throw new Error(`The worker was not asked for ${kind}`)
-    this.tasks.splice(at, 1)[0]?.resolve(value)
+    const [{ task, isUpkeep, resolve }] = this.tasks.splice(at, 1) as [AskedTask]
+    if (ms !== undefined && !isUpkeep) this.onTask?.(task.cellId, ms)
+    resolve(value)
   }
 
   configure({ building }: WorkerSettings): void {
@@ -101,15 +110,16 @@ export class ScriptedWorker implements WorkerHandle {
   runTask<T extends WorkerTask>(
     task: T,
     _record: CellRecord | undefined,
+    { isUpkeep = false }: TaskOptions = {},
   ): Promise<WorkerTaskResults[T['task']]> {
     this.hasUsed.add(task.cellId)
     return new Promise((resolve, reject) => {
-      this.tasks.push({ task, resolve: resolve as (value: unknown) => void, reject })
+      this.tasks.push({ task, isUpkeep, resolve: resolve as (value: unknown) => void, reject })
     })
   }
 
   async closeCell(cellId: string): Promise<boolean> {
-    const isClosed = await this.runTask({ task: 'close', cellId }, undefined)
+    const isClosed = await this.runTask({ task: 'close', cellId }, undefined, { isUpkeep: true })
     if (isClosed) {
       this.hasUsed.delete(cellId)
       this.cellsClosed++

@@ -65,6 +65,7 @@ export class ScriptedWorkers {
       spawnWorker: () => this.#start(),
       taskMs: STATEMENT_MS,
       checkStrikes: () => {},
+      heldMs: () => this.clock.monotonic(),
       isKnown: () => true,
       onStrike: (cellId) => this.strikes.push(cellId),
       ...parts,

@@ -147,3 +147,21 @@ describe('a restore whose archiver ends after it has asked for the switch', () =
     expect((await rejectedBy(answer)).code).toBe('store_closed')
   })
 })
+
+test('a cell is awaited while a job of it runs or waits that is not for upkeep', async () => {
+  const { archiver, played } = startNode({})
+  played.say({ type: 'ready' })
+  const order = { kind: 'incremental', account: '', origin: 'tenant' } as const
+  const awaited = () => ['a', 'b', 'c'].map((cellId) => archiver.isAwaited(cellId))
+  const made = [
+    archiver.backup({ ...order, cellId: 'a', need: 'requested' }, {}),
+    archiver.backup({ ...order, cellId: 'b', need: 'background' }, {}),
+  ]
+  expect(awaited()).toEqual([true, false, false])
+  // Somebody waits for the restore of a cell that was to come back in its turn.
+  archiver.raise('b', 'waiting')
+  expect(awaited()).toEqual([true, true, false])
+  for (const id of [1, 2]) played.say({ type: 'reply', id, value: {}, error: undefined })
+  await Promise.allSettled(made)
+  expect(awaited()).toEqual([false, false, false])
+})

@@ -252,9 +252,57 @@ test('heavy operations now and then, and many light ones, leave an account where
   const shared = await run(node, B, { accountId: 'neighbour' })
   for (let i = 0; i < 20; i++) {
     expect(await runHeavy(node, { accountId: 'heavy' }, 30)).toBe(shared)
-    await node.pass(120)
+    await node.pass(240)
   }
   for (let i = 0; i < 300; i++) expect(await runHeavy(node, { accountId: 'heavy' }, 2)).toBe(shared)
+})
+
+/** Has a step of a backup of A run, which holds its worker up for so long. @returns the worker that ran it */
+async function runTask(node: ScriptedWorkers, ms: number, isUpkeep?: true): Promise<ScriptedWorker> {
+  const call = { method: 'end', args: [] } as const
+  const task = node.workers.runTask({ task: 'cut', cellId: A, call: { ...call, args: [] } }, { isUpkeep })
+  await node.settle()
+  for (const worker of node.asked)
+    if (worker.tasks.some((each) => each.task.task === 'close')) worker.reply('close', true, ms)
+  await node.settle()
+  const worker = node.asked.find(({ tasks }) => tasks.length > 0) as ScriptedWorker
+  worker.reply('cut', undefined, ms)
+  await task
+  return worker
+}
+
+test('an account that keeps a worker busy with backups that it asks for goes on probation; with upkeep it stays where it is', async () => {
+  const node = await ScriptedWorkers.started({
+    isKnown: () => true,
+    record: () => ({ accountId: 'busy' }) as CellRecord,
+  })
+  const shared = await run(node, B, { accountId: 'neighbour' })
+  for (let i = 0; i < 100; i++) expect(await runTask(node, 5, true)).toBe(shared)
+  for (let i = 0; i < 50; i++) expect(await runTask(node, 5)).toBe(shared)
+  expect(await runTask(node, 5)).toBe(shared)
+  const probation = await runTask(node, 5)
+  expect(probation).not.toBe(shared)
+  // Nor does the move back, or what closes the cell for it, keep the account there.
+  await node.pass(TRIAL_MS + 1_000)
+  await run(node, B, { accountId: 'neighbour' })
+  expect(await runTask(node, 5)).toBe(shared)
+})
+
+test('what the node does for an account at its own event loop counts as well', async () => {
+  const node = await ScriptedWorkers.started({ isKnown: () => true })
+  const shared = await run(node, B, { accountId: 'neighbour' })
+  const hold = (accountId: string | null) => node.workers.holdingUp(accountId, () => node.clock.advance(5))
+  for (let i = 0; i < 100; i++) hold(null)
+  for (let i = 0; i < 20; i++) hold('busy')
+  expect(await run(node, A, { accountId: 'busy' })).toBe(shared)
+  for (let i = 0; i < 60; i++) hold('busy')
+  expect(() =>
+    node.workers.holdingUp('busy', () => {
+      throw new Error('It failed.')
+    }),
+  ).toThrow('It failed.')
+  await run(node, B, { accountId: 'neighbour' })
+  expect(await run(node, A, { accountId: 'busy' })).not.toBe(shared)
 })
 
 test('the probation worker ends when nobody has used it for a while, and a new one starts', async () => {

@@ -70,6 +70,7 @@ function newSlot({ flushing }: { flushing?: Promise<void> } = {}) {
     charged: (cellId: string) => operation(cellId),
     sliceMs: 20,
     worked: () => {},
+    heldUp: () => {},
     requeue: () => {},
     finishFlush: () => flushing,
     onSlow: () => {},

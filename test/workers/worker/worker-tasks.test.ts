@@ -23,7 +23,11 @@ function tasksOver(open: () => unknown, exists = true) {
   const local = { files: { exists: () => exists, hasLogFile: () => true }, open, pool }
   return {
     sent,
-    tasks: new WorkerTasks({ local } as unknown as WorkerCells, (message) => sent.push(message), noBatch),
+    tasks: new WorkerTasks({
+      cells: { local } as unknown as WorkerCells,
+      send: (message) => sent.push(message),
+      batch: noBatch,
+    }),
   }
 }
 
@@ -31,7 +35,7 @@ test('whether a transaction was committed is answered before anything that comes
   const database = openTestDatabase()
   const { sent, tasks } = tasksOver(() => database)
   tasks.run(1, { task: 'was-committed', cellId: 'c', before: NO_WAL })
-  expect(sent).toEqual([{ type: 'reply', id: 1, value: false, error: undefined }])
+  expect(sent).toMatchObject([{ type: 'reply', id: 1, value: false, error: undefined }])
 })
 
 test('that it can not be known is answered as soon', () => {
@@ -85,11 +89,11 @@ describe('After a worker was killed around a COMMIT, the next one says', () => {
     program?.(new StorePaths(copy).cell(cellId).database)
     const next = new BatchWorker(copy)
     const sent: FromWorker[] = []
-    const tasks = new WorkerTasks(
-      { local: next.cells } as WorkerCells,
-      (message) => sent.push(message),
-      noBatch,
-    )
+    const tasks = new WorkerTasks({
+      cells: { local: next.cells } as WorkerCells,
+      send: (message) => sent.push(message),
+      batch: noBatch,
+    })
     tasks.run(1, { task: 'was-committed', cellId, before: killed.before })
     return sent.map((message) => (message.type === 'reply' ? message.value : message))
   }
@@ -123,11 +127,11 @@ test('a cell is restored once the batch under way has told what it has committed
   const operation: CellOperation = { op: 'kv.put', key: 'a', value: 'b' }
   const batch = worker.run(cellIds.map((cellId) => [{ cellId, operation }]))
   const cells = { local: worker.cells, install: () => told.push('installed') } as unknown as WorkerCells
-  const tasks = new WorkerTasks(
+  const tasks = new WorkerTasks({
     cells,
-    ({ type }) => told.push(type),
-    () => batch,
-  )
+    send: ({ type }) => told.push(type),
+    batch: () => batch,
+  })
   const options = { isNewest: true, last: '', line: 0 }
   tasks.run(1, { task: 'install', cellId: cellIds[0] as string, options })
   for (const end of ends) end()
@@ -135,18 +139,29 @@ test('a cell is restored once the batch under way has told what it has committed
   expect(told.slice(-5)).toEqual(['committed', 'committed', 'done', 'installed', 'reply'])
 })
 
-/** Tasks over cells that are never open, and in which order they were cut and given away. */
-function tasksInTurns() {
+/** Tasks over cells that are never open, and in which order they were cut and given away. @param cutMs what each cut takes */
+function tasksInTurns(cutMs = 0) {
   const done: string[] = []
+  let now = 0
   const cells = {
-    cut: (cellId: string) => void done.push(`cut ${cellId}`),
+    cut: (cellId: string) => {
+      now += cutMs
+      if (cellId === 'damaged') throw new CellError('cell_quarantined', 'The disk has failed.')
+      done.push(`cut ${cellId}`)
+    },
     closeForMove: (cellId: string) => done.push(`close ${cellId}`) > 0,
     beginRestore: (cellId: string) => void done.push(`restore ${cellId}`),
   }
   const sent: FromWorker[] = []
   const ended = vi.fn()
   const send = (message: FromWorker) => void sent.push(message)
-  const tasks = new WorkerTasks(cells as unknown as WorkerCells, send, noBatch, ended)
+  const tasks = new WorkerTasks({
+    cells: cells as unknown as WorkerCells,
+    send,
+    batch: noBatch,
+    ended,
+    heldMs: () => now,
+  })
   const cut = (id: number, cellId: string) =>
     tasks.run(id, { task: 'cut', cellId, call: { method: 'end', args: [] } })
   return { tasks, done, sent, ended, cut }
@@ -210,4 +225,20 @@ test('what a task takes counts for no batch, whoever has it start', async () => 
   cut(3, 'c')
   tasks.startAll()
   expect(ended).toHaveBeenCalledTimes(3)
+})
+
+test('the node hears for how long a task has held the worker up, also if it fails; of less than a millisecond it hears nothing', async () => {
+  for (const [cutMs, ms] of [
+    [7, 7],
+    [0.5, undefined],
+  ] as const) {
+    const { tasks, sent, cut } = tasksInTurns(cutMs)
+    cut(1, 'a')
+    cut(2, 'damaged')
+    tasks.startAll()
+    expect(sent).toMatchObject([
+      { type: 'reply', id: 1, error: undefined, ms },
+      { type: 'reply', id: 2, error: { code: 'cell_quarantined' }, ms },
+    ])
+  }
 })

@@ -23,6 +23,14 @@ export function processorMs(pid: number): number {
   return readField(`/proc/${pid}/schedstat`, 0) / NS_A_MS
 }
 
+/**
+ * Milliseconds for which this process's first thread ran, or waited for the disk, since some moment; the time in which it waited
+ * for a processor is nobody's doing, and does not count.
+ */
+export function heldMs(): number {
+  return performance.now() - waitedMs(process.pid)
+}
+
 function readField(file: string, at: number): number {
   try {
     return Number(fs.readFileSync(file, 'utf8').split(' ')[at]) || 0
