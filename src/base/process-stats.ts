@@ -1,4 +1,5 @@
 import fs from 'node:fs'
+import type { Clock } from './clock.ts'
 
 /** Figures about a process from Linux's /proc. Other systems have none: 0 then, which breaks no limit. */
 
@@ -27,8 +28,8 @@ export function processorMs(pid: number): number {
  * Milliseconds for which this process's first thread ran, or waited for the disk, since some moment; the time in which it waited
  * for a processor is nobody's doing, and does not count.
  */
-export function heldMs(): number {
-  return performance.now() - waitedMs(process.pid)
+export function heldMs(clock: Clock): number {
+  return clock.monotonic() - waitedMs(process.pid)
 }
 
 function readField(file: string, at: number): number {

@@ -134,7 +134,7 @@ export class WorkerService implements CellService {
       finishFlush: () => this.#finishFlush(),
       spawnWorker: () =>
         new WorkerProcess(limits.memoryMax, core.changes, (message, worker) => this.#take(message, worker)),
-      heldMs,
+      heldMs: () => heldMs(clock),
       isKnown: (accountId) => (core.accounts.find(accountId)?.createdAt ?? 0) < startedAt,
       onStrike: (cellId) => this.#backoff.strike(cellId),
       checkStrikes: (cellId) => this.#backoff.check(cellId),

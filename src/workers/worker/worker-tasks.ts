@@ -1,4 +1,3 @@
-import { heldMs } from '../../base/process-stats.ts'
 import type { CellDatabase } from '../../engine/cell-database.ts'
 import { hasCommitBetween, type WalEnd } from '../../engine/wal-end.ts'
 import type { FromWorker, WorkerTask } from '../protocol/protocol.ts'
@@ -18,8 +17,8 @@ export interface WorkerTasksParts {
   batch(): Promise<void> | undefined
   /** Called when a task has started: what it did until then is nobody's receipt of a batch. */
   ended?: () => void
-  /** As in process-stats.ts; tests have their own. */
-  heldMs?: () => number
+  /** As in process-stats.ts. */
+  heldMs(): number
 }
 
 /** Less than this is not worth a place in a message. */
@@ -84,16 +83,16 @@ export class WorkerTasks {
   }
 
   #start(id: number, task: WorkerTask): void {
-    const { ended, heldMs: clock = heldMs } = this.#parts
+    const { ended, heldMs } = this.#parts
     const abort = new AbortController()
-    const begunAt = clock()
+    const begunAt = heldMs()
     /** For how long it has held up everything else; what it does later, it does in small pieces. */
     let ms = 0
     const reply = (value: unknown) => this.#reply(id, ms, value)
     const refuse = (error: unknown) => this.#reply(id, ms, undefined, toWireError(error))
     try {
       const value = this.#perform(task, abort.signal)
-      ms = clock() - begunAt
+      ms = heldMs() - begunAt
       if (!(value instanceof Promise)) {
         reply(value)
         return
@@ -101,7 +100,7 @@ export class WorkerTasks {
       this.#running.set(id, { cellId: task.cellId, abort })
       void value.then(reply, refuse).finally(() => this.#running.delete(id))
     } catch (error) {
-      ms = clock() - begunAt
+      ms = heldMs() - begunAt
       refuse(error)
     } finally {
       ended?.()
