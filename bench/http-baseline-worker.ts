@@ -1,95 +1,292 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import { createHash, randomUUID } from 'node:crypto'
 import fs from 'node:fs'
-import { createServer, type ServerResponse } from 'node:http'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import net, { type AddressInfo } from 'node:net'
 import path from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import Database from 'better-sqlite3'
 
 /**
- * What a server of entries can't do without if the database is in a process of its own, where a tenant's statement can be ended: the
- * changes of one turn of the event loop go to a worker as one line of JSON, which makes a transaction of them, and are answered when
- * it says that this is on disk. Keys, routes and errors are left out, as in `http-baseline.ts`. Its argument is a directory.
+ * What a server of entries can't do without if it has many databases, in processes of their own, where a tenant's statement can be
+ * ended. The puts of one turn of the event loop go to their worker as one line of JSON, and are answered when it says that they are
+ * on disk. Those of one database share a transaction. What the transactions added to the write-ahead logs is read back, appended to
+ * one log, and flushed there; all that would read that log after a crash is left out. `/<database>/<key>` is an entry.
+ *
+ * With `contract` it also has what docs/http-api.md and the promises ask of each put, and of that the least: a key that is looked up
+ * by its hash, before and after the body; the database's owner; a body whose fields are checked; an entry's version, and whether it
+ * is new; the headers of an answer; and results that leave the worker before the COMMIT, so that they outlive it. Limits, budgets,
+ * deadlines, errors, backups and everything else are left out.
+ *
+ * Its arguments are a directory, and what it is.
  */
-const [, , directory = '', role] = process.argv
+const [, , directory = '', mode = 'bare', role] = process.argv
+const hasContract = mode === 'contract'
+const WORKERS = 2
+const LOG_BYTES = 67_108_864
+const WAL_HEADER_BYTES = 32
+const PAGE_BYTES = 4_096
+const CHECKPOINT_PAGES = 1_000
+const BODY_BYTES_MAX = 2_097_152
+const KEY_BYTES_MAX = 1_024
+const API_KEY = 'cell_sk_bench'
+
 interface Put {
+  database: string
   key: string
   value: string
 }
 
-function work(): void {
-  const database = new Database(path.join(directory, 'bare.db'))
-  database.pragma('journal_mode = WAL')
-  database.pragma('synchronous = FULL')
-  database.exec(
-    'CREATE TABLE kv (key TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL, expires_at INTEGER) STRICT, WITHOUT ROWID',
-  )
-  const upsert = database.prepare(
-    'INSERT INTO kv VALUES (?, ?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at',
-  )
-  const commit = database.transaction((puts: readonly Put[]) => {
-    for (const { key, value } of puts) upsert.run(key, value, null)
-  })
-  eachLine(new net.Socket({ fd: 3, readable: true, writable: false }), (line) => {
-    const puts = JSON.parse(line) as Put[]
-    commit(puts)
-    fs.writeSync(4, `${JSON.stringify(puts.map(({ key }) => ({ key })))}\n`)
-  })
+interface Stored {
+  key: string
+  created?: boolean
+  version?: string
 }
 
-function serve(): void {
-  const worker = new Worker(
-    spawn(process.execPath, [process.argv[1] ?? '', directory, 'worker'], {
-      stdio: ['ignore', 'inherit', 'inherit', 'pipe', 'pipe'],
-    }),
-  )
-  const server = createServer((request, response) => {
-    const key = request.url?.slice(1) ?? ''
-    const chunks: Buffer[] = []
-    request.on('data', (chunk: Buffer) => chunks.push(chunk))
-    request.on('end', () => {
-      const { value } = JSON.parse(Buffer.concat(chunks).toString()) as { value: string }
-      worker.put({ key, value }, response)
-    })
-  })
-  server.listen(0, '127.0.0.1', () => {
-    console.log(JSON.stringify({ address: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }))
+/** One database of a worker. */
+class Entries {
+  readonly #database: Database.Database
+  readonly #begin: Database.Statement
+  readonly #commit: Database.Statement
+  readonly #find: Database.Statement
+  readonly #upsert: Database.Statement
+  readonly #wal: number
+  #readTo = WAL_HEADER_BYTES
+  #version = BigInt(Date.now()) << 20n
+
+  constructor(file: string) {
+    this.#database = new Database(file)
+    this.#database.pragma('journal_mode = WAL')
+    this.#database.pragma('synchronous = NORMAL')
+    this.#database.pragma('wal_autocheckpoint = 0')
+    this.#database.exec(
+      'CREATE TABLE kv (key TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL, expires_at INTEGER, version INTEGER) STRICT, WITHOUT ROWID',
+    )
+    this.#begin = this.#database.prepare('BEGIN IMMEDIATE')
+    this.#commit = this.#database.prepare('COMMIT')
+    this.#find = this.#database.prepare('SELECT 1 FROM kv WHERE key = ?').pluck()
+    this.#upsert = this.#database.prepare(
+      'INSERT INTO kv VALUES (?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at, version = excluded.version',
+    )
+    this.#wal = fs.openSync(`${file}-wal`, 'r')
+  }
+
+  /** A commit has to follow. */
+  run(puts: readonly Put[]): Stored[] {
+    this.#begin.run()
+    return puts.map((put) => this.#put(put))
+  }
+
+  #put({ key, value }: Put): Stored {
+    if (!hasContract) {
+      this.#upsert.run(key, value, null, null)
+      return { key }
+    }
+    const created = this.#find.get(key) === undefined
+    const version = ++this.#version
+    this.#upsert.run(key, value, null, version)
+    return { key, created, version: version.toString() }
+  }
+
+  commit(): void {
+    this.#commit.run()
+  }
+
+  /** Reads what was added since the last time. @returns its bytes */
+  readAdded(buffer: Buffer, at: number): number {
+    const bytes = fs.readSync(this.#wal, buffer, at, buffer.length - at, this.#readTo)
+    this.#readTo += bytes
+    return bytes
+  }
+
+  checkpointIfLong(): void {
+    if (this.#readTo < CHECKPOINT_PAGES * PAGE_BYTES) return
+    this.#database.pragma('wal_checkpoint(TRUNCATE)')
+    this.#readTo = WAL_HEADER_BYTES
+  }
+}
+
+/** The log of all databases of a worker. */
+class Log {
+  readonly #file: number
+  readonly #memory = Buffer.alloc(4_194_304)
+  #at = 0
+
+  constructor(file: string) {
+    this.#file = fs.openSync(file, 'w')
+    fs.writeSync(this.#file, Buffer.alloc(LOG_BYTES))
+    fs.fsyncSync(this.#file)
+  }
+
+  store(changed: readonly Entries[]): void {
+    let bytes = 0
+    for (const each of changed) bytes += each.readAdded(this.#memory, bytes)
+    if (this.#at + bytes > LOG_BYTES) this.#at = 0
+    fs.writeSync(this.#file, this.#memory, 0, bytes, this.#at)
+    fs.fdatasyncSync(this.#file)
+    this.#at += bytes
+    for (const each of changed) each.checkpointIfLong()
+  }
+}
+
+function work(): void {
+  const databases = new Map<string, Entries>()
+  const log = new Log(path.join(directory, 'log'))
+  const open = (name: string) => {
+    const found = databases.get(name) ?? new Entries(path.join(directory, `${name}.db`))
+    databases.set(name, found)
+    return found
+  }
+  const tell = (message: object) => fs.writeSync(4, `${JSON.stringify(message)}\n`)
+  eachLine(new net.Socket({ fd: 3, readable: true, writable: false }), (line) => {
+    const batch = JSON.parse(line) as Put[][]
+    const changed = batch.map(([first]) => open((first as Put).database))
+    const stored = batch.flatMap((puts, i) => (changed[i] as Entries).run(puts))
+    if (hasContract) tell({ stored })
+    for (const each of changed) each.commit()
+    log.store(changed)
+    tell(hasContract ? { done: true } : { stored, done: true })
   })
 }
 
 class Worker {
   readonly #input: Writable
-  #waiting: [Put, ServerResponse][] = []
-  #underWay: ServerResponse[] = []
+  #waiting = new Map<string, [Put, Answer][]>()
+  #underWay: Answer[] = []
+  #stored: Stored[] = []
 
   constructor({ stdio }: ChildProcess) {
     this.#input = stdio[3] as Writable
     eachLine(stdio[4] as Readable, (line) => {
-      const responses = this.#underWay
-      this.#underWay = []
-      this.#next()
-      for (const [i, body] of (JSON.parse(line) as object[]).entries())
-        answer(responses[i] as ServerResponse, body)
+      const { stored, done } = JSON.parse(line) as { stored?: Stored[]; done?: true }
+      if (stored !== undefined) this.#stored = stored
+      if (done) this.#done()
     })
   }
 
-  put(put: Put, response: ServerResponse): void {
-    if (this.#waiting.push([put, response]) === 1) setImmediate(() => this.#next())
+  put(put: Put, answer: Answer): void {
+    const own = this.#waiting.get(put.database)
+    if (own !== undefined) own.push([put, answer])
+    else {
+      this.#waiting.set(put.database, [[put, answer]])
+      if (this.#waiting.size === 1) setImmediate(() => this.#next())
+    }
   }
 
   #next(): void {
-    if (this.#underWay.length > 0 || this.#waiting.length === 0) return
-    const puts = this.#waiting.map(([put]) => put)
-    this.#underWay = this.#waiting.map(([, response]) => response)
-    this.#waiting = []
-    this.#input.write(`${JSON.stringify(puts)}\n`)
+    if (this.#underWay.length > 0 || this.#waiting.size === 0) return
+    const batch = [...this.#waiting.values()]
+    this.#underWay = batch.flatMap((puts) => puts.map(([, answer]) => answer))
+    this.#waiting = new Map()
+    this.#input.write(`${JSON.stringify(batch.map((puts) => puts.map(([put]) => put)))}\n`)
+  }
+
+  #done(): void {
+    const answers = this.#underWay
+    const stored = this.#stored
+    this.#underWay = []
+    this.#next()
+    for (const [i, answer] of answers.entries()) answer(stored[i] as Stored)
   }
 }
 
-function answer(response: ServerResponse, body: object): void {
-  const json = JSON.stringify(body)
-  response.writeHead(200, { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(json) })
+type Answer = (stored: Stored) => void
+
+const accounts = new Map([[hashOf(API_KEY), 'account']])
+const ownerOf = new Map(Array.from({ length: 1_000 }, (_, i) => [String(i), 'account']))
+const ROUTE = /^\/v1\/databases\/([\w-]{1,36})\/kv\/([^/?]+)$/
+const FIELDS = new Set(['value', 'ttl_seconds', 'keep_ttl'])
+
+function hashOf(key: string): string {
+  return createHash('sha256').update(key).digest('hex')
+}
+
+/** Refuses with the status that it throws. */
+function check(allowed: boolean, status: number): asserts allowed {
+  if (!allowed) throw status
+}
+
+function accountOf({ headers }: IncomingMessage): string {
+  const account = accounts.get(hashOf(String(headers['x-api-key'] ?? '')))
+  check(account !== undefined, 401)
+  return account
+}
+
+function place(request: IncomingMessage): { database: string; key: string } {
+  if (!hasContract) {
+    const [, database = '', key = ''] = request.url?.split('/') ?? []
+    return { database, key }
+  }
+  const account = accountOf(request)
+  const [, database = '', encoded = ''] = ROUTE.exec(request.url ?? '') ?? []
+  check(encoded !== '', 404)
+  check(request.headers['content-type'] === 'application/json', 415)
+  check(Number(request.headers['content-length']) <= BODY_BYTES_MAX, 413)
+  check(ownerOf.get(database) === account, 404)
+  const key = decodeURIComponent(encoded)
+  check(Buffer.byteLength(key) <= KEY_BYTES_MAX && !key.includes('\0') && key.isWellFormed(), 400)
+  return { database, key }
+}
+
+function valueOf(request: IncomingMessage, text: string): string {
+  const body = JSON.parse(text) as { value: string }
+  if (!hasContract) return body.value
+  accountOf(request)
+  check(body !== null && typeof body === 'object' && !Array.isArray(body), 400)
+  for (const name of Object.keys(body)) check(FIELDS.has(name), 400)
+  check(typeof body.value === 'string' && body.value.isWellFormed(), 400)
+  return body.value
+}
+
+function answer(request: IncomingMessage, response: ServerResponse, stored: Stored): void {
+  const json = JSON.stringify(hasContract ? { ...stored, ttl_seconds: -1, expires_at: null } : stored)
+  const length = Buffer.byteLength(json)
+  const headers = { 'Content-Type': 'application/json', 'Content-Length': length }
+  if (!hasContract) response.writeHead(200, headers)
+  else
+    response.writeHead(200, {
+      ...headers,
+      'Cache-Control': 'no-store',
+      'X-Content-Type-Options': 'nosniff',
+      'X-Request-Id': request.headers['x-request-id'] ?? randomUUID(),
+      ETag: `"${stored.version}"`,
+    })
   response.end(json)
+}
+
+function serve(): void {
+  const workers = Array.from({ length: WORKERS }, (_, i) => {
+    const own = path.join(directory, `worker-${i}`)
+    fs.mkdirSync(own, { recursive: true })
+    const args = [process.argv[1] ?? '', own, mode, 'worker']
+    return new Worker(
+      spawn(process.execPath, args, { stdio: ['ignore', 'inherit', 'inherit', 'pipe', 'pipe'] }),
+    )
+  })
+  const refuse = (response: ServerResponse, status: unknown) =>
+    response.writeHead(typeof status === 'number' ? status : 400).end()
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = []
+    request.on('data', (chunk: Buffer) => chunks.push(chunk))
+    try {
+      const { database, key } = place(request)
+      request.on('end', () => {
+        try {
+          const value = valueOf(request, Buffer.concat(chunks).toString())
+          const worker = workers[Number.parseInt(database, 10) % WORKERS] as Worker
+          worker.put({ database, key, value }, (stored) => answer(request, response, stored))
+        } catch (status) {
+          refuse(response, status)
+        }
+      })
+    } catch (status) {
+      refuse(response, status)
+    }
+  })
+  server.listen(0, '127.0.0.1', () => {
+    const { port } = server.address() as AddressInfo
+    console.log(JSON.stringify({ address: `http://127.0.0.1:${port}`, first_key: { key: API_KEY } }))
+  })
 }
 
 function eachLine(input: Readable, take: (line: string) => void): void {

@@ -23,9 +23,13 @@ export interface Served {
   stop(): Promise<number | null>
 }
 
-export function startBaseline(directory: string, program = 'http-baseline.ts'): Promise<Served> {
+export function startBaseline(
+  directory: string,
+  program = 'http-baseline.ts',
+  ...args: string[]
+): Promise<Served> {
   fs.mkdirSync(directory, { recursive: true })
-  return start([path.join(here, program), directory])
+  return start([path.join(here, program), directory, ...args])
 }
 
 /**

@@ -1,5 +1,11 @@
 import { expect, test } from 'vitest'
-import { childOptions, nodeOptions, ONE_HELPER_THREAD, SMALLER_NEW_SPACE } from '../../src/base/v8-options.ts'
+import {
+  childOptions,
+  nodeOptions,
+  ONE_HELPER_THREAD,
+  SMALL_NEW_SPACE,
+  SMALLER_NEW_SPACE,
+} from '../../src/base/v8-options.ts'
 
 const ALL = [ONE_HELPER_THREAD, SMALLER_NEW_SPACE]
 
@@ -14,6 +20,7 @@ test.each([
 })
 
 test('a child has one helper thread, and a space for new objects of its own size', () => {
-  expect(childOptions(undefined)).toEqual([ONE_HELPER_THREAD])
-  expect(childOptions('--v8-pool-size=2')).toEqual([])
+  expect(childOptions(undefined)).toEqual([ONE_HELPER_THREAD, SMALL_NEW_SPACE])
+  expect(childOptions('--v8-pool-size=2')).toEqual([SMALL_NEW_SPACE])
+  expect(childOptions('--max-semi-space-size=32', '--v8-pool-size=2')).toEqual([])
 })

@@ -20,12 +20,6 @@ const RESERVED_BYTES = 544 * 1_048_576
 /** The archiver's heap, in MiB. What it moves is outside of it, in few buffers. */
 const ARCHIVER_HEAP_MIB = 128
 /**
- * Half of the space for new objects, in MiB. Node.js lets it grow to 64; with its other half that alone was more than the heap may
- * have, and V8 collected all of the heap ten times a second: a third of the archiver's time, measured. With 16 the process kept
- * 9 MB more than with 4 while it shipped.
- */
-const ARCHIVER_SEMI_SPACE_MIB = 4
-/**
  * How far below the node's own: requests come before backups. Beside an account that makes and deletes cells, a neighbour's 99th
  * percentile was 13.9 ms in place of 18.6. With the lowest priority a busy machine would hold up restores and shipping.
  */
@@ -74,11 +68,8 @@ function limitOf(memoryMax: number): string {
  */
 export function spawnArchiver(objectStore: string): ChildProcess {
   const passed = objectStore.startsWith('s3:') ? [PASSED, PASSED_FOR_S3] : [PASSED]
-  const heap = [
-    `--max-old-space-size=${ARCHIVER_HEAP_MIB}`,
-    `--max-semi-space-size=${ARCHIVER_SEMI_SPACE_MIB}`,
-  ]
-  const child = spawnChild([...heap, ARCHIVER], {}, childEnvironment(...passed))
+  const heap = `--max-old-space-size=${ARCHIVER_HEAP_MIB}`
+  const child = spawnChild([heap, ARCHIVER], {}, childEnvironment(...passed))
   lowerPriority(child.pid as number, Math.min(os.getPriority() + ARCHIVER_BELOW, PRIORITY_LOW))
   return child
 }
