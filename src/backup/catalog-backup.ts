@@ -102,7 +102,7 @@ export class CatalogBackup {
    * account and the key from the catalog. It does not suffice that the catalog's newest backup was stored once: somebody
    * may have emptied the object store, or set it back to an older copy.
    *
-   * @param isBackground nobody waits for the backup: a look that is a second old will do
+   * @param isBackground nobody waits for the backup: a look that is a second old will do, or one that is under way
    * @param signal ends this wait; the backup continues for other callers
    * @throws what the backup throws; `busy`, or the `CellError` that is the signal's reason
    */

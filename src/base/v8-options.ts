@@ -8,23 +8,23 @@ export const ONE_HELPER_THREAD = '--v8-pool-size=1'
  * For the node itself: MiB of half its space for new objects, less than V8 would take. Beside all attacks at once, a node took 620 to 656 MiB,
  * and 530 with it. GET and PUT are as fast (with 8, PUT is 13 % slower).
  */
-export const SMALLER_NEW_SPACE = '--max-semi-space-size=16'
+export const NEW_SPACE_OF_NODE = '--max-semi-space-size=16'
 
 /**
  * The same for its children, whose answers and blocks of logs are soon gone. V8 lets that half grow to 64 MiB. While 100 cells were
  * written to and shipped, the node, its workers and its archiver had 53 MB more than without shipping, and 15 with it; puts, reads and
  * large answers are as fast. In the archiver, whose heap is small, a larger one had V8 collect all of the heap ten times a second.
  */
-export const SMALL_NEW_SPACE = '--max-semi-space-size=4'
+export const NEW_SPACE_OF_CHILDREN = '--max-semi-space-size=4'
 
 /** @param given options of Node.js, or lists of them @returns what to add for a child of a node; nothing that the user has set */
 export function childOptions(...given: (string | undefined)[]): string[] {
-  return notGiven([ONE_HELPER_THREAD, SMALL_NEW_SPACE], given)
+  return notGiven([ONE_HELPER_THREAD, NEW_SPACE_OF_CHILDREN], given)
 }
 
 /** As {@link childOptions}, for the node itself. */
 export function nodeOptions(...given: (string | undefined)[]): string[] {
-  return notGiven([ONE_HELPER_THREAD, SMALLER_NEW_SPACE], given)
+  return notGiven([ONE_HELPER_THREAD, NEW_SPACE_OF_NODE], given)
 }
 
 /** V8 reads `_` in the name of an option as `-`. */

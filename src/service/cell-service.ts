@@ -137,6 +137,8 @@ export interface ExecuteOptions {
 export interface OperationPermit {
   /** Throws what the operation is then refused with. */
   check(): void
+  /** Whose request it is; undefined: the owner of the store asks. */
+  readonly accountId?: string | undefined
 }
 
 /** How a cell is deleted on a caller's behalf. */

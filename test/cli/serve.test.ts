@@ -5,7 +5,7 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { makeApiKey } from '../../src/auth/api-key.ts'
-import { ONE_HELPER_THREAD, SMALLER_NEW_SPACE } from '../../src/base/v8-options.ts'
+import { ONE_HELPER_THREAD, NEW_SPACE_OF_NODE } from '../../src/base/v8-options.ts'
 import { CellStore } from '../../src/store/cell-store.ts'
 import { SlowRequest } from '../support/cli/slow-request.ts'
 import { Workplace } from '../support/cli/workplace.ts'
@@ -427,7 +427,7 @@ test.runIf(fs.existsSync('/proc/self/cmdline'))(
     const pids = [node.pid, ...childrenOf(node.pid)]
     expect(pids.length).toBeGreaterThan(2)
     for (const pid of pids) expect(flagsOf(pid)).toContain(ONE_HELPER_THREAD)
-    expect(flagsOf(node.pid)).toContain(SMALLER_NEW_SPACE)
+    expect(flagsOf(node.pid)).toContain(NEW_SPACE_OF_NODE)
     expect(await node.stop()).toEqual(OK)
   },
 )

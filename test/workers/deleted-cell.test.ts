@@ -1,6 +1,7 @@
 import path from 'node:path'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import type { CellError } from '../../src/errors.ts'
+import { WorkerPool } from '../../src/workers/node/worker-pool.ts'
 import { filesBelow } from '../support/temp-directory.ts'
 import { rejectedBy } from '../support/thrown.ts'
 import { openWorkerStore } from '../support/worker-store.ts'
@@ -27,4 +28,20 @@ test('a purge of a deleted cell waits for the backup that the archiver is storin
   await ended
   const objects = path.join(store.paths.root, '..', 'objects')
   expect(filesBelow(objects).filter((file) => file.includes(id))).toEqual([])
+})
+
+test('a deletion counts for the account that asks for it, and for nobody if the owner of the store does', async () => {
+  const { store, service } = await openWorkerStore()
+  const holdingUp = vi.spyOn(WorkerPool.prototype, 'holdingUp')
+  const runTask = vi.spyOn(WorkerPool.prototype, 'runTask')
+  onTestFinished(() => void vi.restoreAllMocks())
+  for (const accountId of ['an account', undefined]) {
+    const { id } = store.createCell()
+    await service.deleteCell(id, { permit: { check: () => {}, accountId } })
+    expect(holdingUp.mock.calls.map(([asking]) => asking)).toEqual([accountId, accountId])
+    const release = runTask.mock.calls.find(([{ task }]) => task === 'release')
+    expect(release?.[1]).toMatchObject({ isUpkeep: accountId === undefined })
+    holdingUp.mockClear()
+    runTask.mockClear()
+  }
 })

@@ -3,7 +3,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { lowerPriority } from '../../base/lower-priority.ts'
-import { childOptions } from '../../base/v8-options.ts'
+import { childOptions, NEW_SPACE_OF_CHILDREN } from '../../base/v8-options.ts'
 
 /** In a clone the entries are TypeScript files; in the package they are bundles of their own. */
 const isClone = import.meta.url.endsWith('.ts')
@@ -68,8 +68,9 @@ function limitOf(memoryMax: number): string {
  */
 export function spawnArchiver(objectStore: string): ChildProcess {
   const passed = objectStore.startsWith('s3:') ? [PASSED, PASSED_FOR_S3] : [PASSED]
-  const heap = `--max-old-space-size=${ARCHIVER_HEAP_MIB}`
-  const child = spawnChild([heap, ARCHIVER], {}, childEnvironment(...passed))
+  // A larger space for new objects, which a user may want elsewhere, does not fit into this heap.
+  const heap = [`--max-old-space-size=${ARCHIVER_HEAP_MIB}`, NEW_SPACE_OF_CHILDREN]
+  const child = spawnChild([...heap, ARCHIVER], {}, childEnvironment(...passed))
   lowerPriority(child.pid as number, Math.min(os.getPriority() + ARCHIVER_BELOW, PRIORITY_LOW))
   return child
 }
@@ -88,7 +89,7 @@ function spawnChild(
   { data = '', cpu = '' }: Limits,
   env: NodeJS.ProcessEnv,
 ): ChildProcess {
-  const program = [process.execPath, ...childOptions(env['NODE_OPTIONS']), ...args]
+  const program = [process.execPath, ...childOptions(env['NODE_OPTIONS'], ...args), ...args]
   const [command = '', ...rest] = fs.existsSync(SHELL)
     ? [SHELL, '-c', WITH_LIMITS, SHELL, data, cpu, ...program]
     : program

@@ -91,10 +91,9 @@ export class ArchiverJobs {
     return begun.map(({ job }) => job.request.cellId)
   }
 
-  /** Whether somebody waits for a job of the cell. */
-  isAwaited(cellId: string): boolean {
-    for (const { job } of this.#pending.values())
-      if (job.request.cellId === cellId && job.request.need !== 'background') return true
+  /** Whether an account has asked for a job that works on the cell, and not the owner of the store, the schedule, or the recovery of what is lost. */
+  isAskedFor(cellId: string): boolean {
+    for (const { job } of this.#pending.values()) if (isAskedFor(job, cellId)) return true
     return false
   }
 
@@ -237,4 +236,19 @@ function endedAgain(): CellError {
     `The archiver process ended ${CRASHES_MAX} times during this backup or restore. Try again.`,
     { retryAfterMs: 5_000 },
   )
+}
+
+function isAskedFor({ job, request }: ArchiverJob, cellId: string): boolean {
+  switch (job) {
+    case 'backup':
+      return request.cellId === cellId && request.origin === 'tenant'
+    case 'restore':
+      return request.cellId === cellId && request.accountId !== undefined
+    case 'branch':
+      return [request.cellId, request.source].includes(cellId) && request.accountId !== undefined
+    // These do nothing with a cell here.
+    case 'verify':
+    case 'settle':
+      return false
+  }
 }

@@ -141,9 +141,9 @@ export class ArchiverProcess implements ArchiverClient {
     return this.#jobs.load
   }
 
-  /** Whether somebody waits for a backup or a restore of the cell. */
-  isAwaited(cellId: string): boolean {
-    return this.#jobs.isAwaited(cellId)
+  /** See {@link ArchiverJobs.isAskedFor}. */
+  isAskedFor(cellId: string): boolean {
+    return this.#jobs.isAskedFor(cellId)
   }
 
   raise(cellId: string, need: Need): void {

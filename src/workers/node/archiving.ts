@@ -33,8 +33,8 @@ export function archivingOfNode(
     isLocal,
     look: async (cellId) => void (await workers.runTask({ task: 'look-at-log', cellId }, { isUpkeep: true })),
     newArchiver: (start) => {
-      const isAwaited = (cellId: string) => archiver.isAwaited(cellId)
-      const cells = new NodeCells({ core, workers, upkeep, isLocal, isAwaited, ...start })
+      const isAskedFor = (cellId: string) => archiver.isAskedFor(cellId)
+      const cells = new NodeCells({ core, workers, upkeep, isLocal, isAskedFor, ...start })
       const archiver: ArchiverProcess = newArchiver(core, cells, objectStore, start)
       const { destination, guard } = start
       destination.settled = settledBy(archiver)

@@ -36,8 +36,8 @@ export interface NodeCellsParts {
   permits: RestorePermits
   /** Whether the cell's database file is on this machine. */
   isLocal(cellId: string): boolean
-  /** Whether somebody waits for what the archiver does with the cell. */
-  isAwaited(cellId: string): boolean
+  /** Whether an account has asked for what the archiver does with the cell. */
+  isAskedFor(cellId: string): boolean
 }
 
 /**
@@ -51,17 +51,17 @@ export class NodeCells implements CellPort {
   readonly #search: UnshippedSearch
   readonly #permits: RestorePermits
   readonly #isLocal: (cellId: string) => boolean
-  readonly #isAwaited: (cellId: string) => boolean
+  readonly #isAskedFor: (cellId: string) => boolean
   readonly #building = new Set<string>()
 
-  constructor({ core, workers, upkeep, search, permits, isLocal, isAwaited }: NodeCellsParts) {
+  constructor({ core, workers, upkeep, search, permits, isLocal, isAskedFor }: NodeCellsParts) {
     this.#core = core
     this.#workers = workers
     this.#upkeep = upkeep
     this.#search = search
     this.#permits = permits
     this.#isLocal = isLocal
-    this.#isAwaited = isAwaited
+    this.#isAskedFor = isAskedFor
   }
 
   async beginBackup(cellId: string): Promise<BackupStart> {
@@ -187,7 +187,7 @@ export class NodeCells implements CellPort {
     task: T,
     workerEnded: () => void = () => {},
   ): Promise<WorkerTaskResults[T['task']]> {
-    const isUpkeep = !this.#isAwaited(task.cellId)
+    const isUpkeep = !this.#isAskedFor(task.cellId)
     return this.#workers.runTask(task, { tries: TRIES, isUpkeep }, workerEnded)
   }
 }

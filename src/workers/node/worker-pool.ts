@@ -43,7 +43,7 @@ export interface WorkerPoolParts {
   /** Starts a process. @throws the system's error if it can't */
   spawnWorker(): WorkerHandle
   /** As in process-stats.ts. */
-  heldMs(): number
+  beginHold(): () => number
   /** Whether the account existed before this process. */
   isKnown(accountId: string): boolean
   /** Called when a statement or a task caused the end of its worker. */
@@ -98,7 +98,7 @@ export class WorkerPool {
       record,
       charged: (cellId) => this.#charged(cellId),
       worked: (time) => this.#placement.probation.worked(time),
-      heldUp: (accountId, ms) => this.#placement.probation.heldUp(accountId, ms),
+      heldUp: (cellId, ms) => this.#heldUp(cellId, ms),
       requeue: (operations) => this.#requeue(operations),
       finishFlush: parts.finishFlush,
       onSlow: ({ cellId, requestId }, { statement, ms }) =>
@@ -158,14 +158,13 @@ export class WorkerPool {
     }
   }
 
-  /** Does at this event loop what an account asked for: it holds up all others meanwhile, and that counts for its standing. */
-  holdingUp<T>(accountId: string | null, run: () => T): T {
-    const { heldMs } = this.#parts
-    const begunAt = heldMs()
+  /** Does at this event loop what an account asks for: it holds up all others meanwhile, and that counts for its standing. */
+  holdingUp<T>(accountId: string | undefined, run: () => T): T {
+    const held = this.#parts.beginHold()
     try {
       return run()
     } finally {
-      if (accountId !== null) this.#placement.probation.heldUp(accountId, heldMs() - begunAt)
+      if (accountId !== undefined) this.#placement.probation.heldUp(accountId, held())
     }
   }
 
@@ -293,6 +292,12 @@ export class WorkerPool {
     // What waits in shared workers was added before the account was on probation.
     if (culprit !== undefined)
       for (const each of this.#placement.waitingOf(culprit.accountId)) this.#placement.place(each)
+  }
+
+  /** A task of a cell has held its worker up. In a worker of the cell's own there is nobody else. */
+  #heldUp(cellId: string, ms: number): void {
+    const { isolated, probation } = this.#placement
+    if (isolated.of(cellId) === undefined) probation.heldUp(this.#charged(cellId).accountId, ms)
   }
 
   #charged(cellId: string): Charged {

@@ -33,7 +33,7 @@ export type WorkerMessage = Extract<
 
 export interface TaskOptions {
   signal?: AbortSignal | undefined
-  /** Nobody waits for it: what it takes counts for no account. */
+  /** No account has asked for it: what it takes counts for none. */
   isUpkeep?: boolean | undefined
 }
 

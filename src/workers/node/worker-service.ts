@@ -13,7 +13,7 @@ import type {
 } from '../../backup/versions/backup-types.ts'
 import type { BackupInfo } from '../../backup/versions/version-index.ts'
 import { within } from '../../base/clock.ts'
-import { heldMs } from '../../base/process-stats.ts'
+import { beginHold } from '../../base/process-stats.ts'
 import { prepareWorkers } from '../../catalog/workers-lock.ts'
 import type { SqlPolicy } from '../../engine/cell-settings.ts'
 import { quarantineUnstored } from '../../engine/quarantine.ts'
@@ -134,7 +134,7 @@ export class WorkerService implements CellService {
       finishFlush: () => this.#finishFlush(),
       spawnWorker: () =>
         new WorkerProcess(limits.memoryMax, core.changes, (message, worker) => this.#take(message, worker)),
-      heldMs: () => heldMs(clock),
+      beginHold: () => beginHold(clock),
       isKnown: (accountId) => (core.accounts.find(accountId)?.createdAt ?? 0) < startedAt,
       onStrike: (cellId) => this.#backoff.strike(cellId),
       checkStrikes: (cellId) => this.#backoff.check(cellId),
@@ -195,19 +195,21 @@ export class WorkerService implements CellService {
     await turn()
     this.#assertRunning()
     permit?.check()
+    // Undefined: the owner of the store asks.
+    const asking = permit?.accountId
     const deletedAt = await this.#core.durably(() =>
-      this.#workers.holdingUp(accountId, () => {
+      this.#workers.holdingUp(asking, () => {
         const at = this.#core.lifecycle.markDeleted(cellId, requestId)
         this.#workers.forget(cellId)
         return at
       }),
     )
-    await this.#workers.runTask({ task: 'release', cellId })
+    await this.#workers.runTask({ task: 'release', cellId }, { isUpkeep: asking === undefined })
     await turn()
     // If a restore brought the cell back meanwhile, its files are new and stay. A record can also be forgotten.
     const record = this.#core.findCell(cellId)
     if (record === undefined || record.deletedAt === deletedAt)
-      this.#workers.holdingUp(accountId, () => this.#core.lifecycle.removeLocal(cellId, accountId))
+      this.#workers.holdingUp(asking, () => this.#core.lifecycle.removeLocal(cellId, accountId))
     await this.confirmRecord(cellId)
   }
 

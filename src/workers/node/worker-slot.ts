@@ -20,8 +20,8 @@ export interface SlotContext {
   charged(cellId: string): Charged
   /** Operations of a cell have run. */
   worked(time: CellTime): void
-  /** A task that the account waits for has held its worker up. */
-  heldUp(accountId: string, ms: number): void
+  /** A task that the cell's account has asked for has held its worker up. */
+  heldUp(cellId: string, ms: number): void
   /** Runs operations again, each in its cell's present slot. */
   requeue(operations: readonly QueuedOperation[]): void
   /** As in `WorkerPoolParts`: awaited before anybody asks what a worker that has ended has committed. */
@@ -139,7 +139,7 @@ export class WorkerSlot {
   use(worker: WorkerHandle): void {
     this.#worker = worker
     worker.onBatch = (message) => this.#take(message)
-    worker.onTask = (cellId, ms) => this.#context.heldUp(this.#context.charged(cellId).accountId, ms)
+    worker.onTask = (cellId, ms) => this.#context.heldUp(cellId, ms)
     void worker.ended.then(() => {
       // Tasks wait for the next one from here on: each try with this one would fail at once.
       this.#worker = undefined

@@ -1,5 +1,5 @@
 import { systemClock } from '../../base/clock.ts'
-import { heldMs } from '../../base/process-stats.ts'
+import { beginHold } from '../../base/process-stats.ts'
 import { StorePaths } from '../../base/store-paths.ts'
 import { joinWorkers } from '../../catalog/workers-lock.ts'
 import { die, listenToNode, writeToNode } from '../protocol/child-side.ts'
@@ -99,7 +99,7 @@ class WorkerMain {
       send: (message) => out.send(message),
       batch: () => this.#batch,
       ended: () => batches.otherWorkEnded(),
-      heldMs: () => heldMs(systemClock),
+      beginHold: () => beginHold(systemClock),
     })
     this.#parts = { cells, batches, tasks }
   }

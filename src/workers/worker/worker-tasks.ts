@@ -18,7 +18,7 @@ export interface WorkerTasksParts {
   /** Called when a task has started: what it did until then is nobody's receipt of a batch. */
   ended?: () => void
   /** As in process-stats.ts. */
-  heldMs(): number
+  beginHold(): () => number
 }
 
 /** Less than this is not worth a place in a message. */
@@ -83,16 +83,22 @@ export class WorkerTasks {
   }
 
   #start(id: number, task: WorkerTask): void {
-    const { ended, heldMs } = this.#parts
+    const { ended, beginHold } = this.#parts
     const abort = new AbortController()
-    const begunAt = heldMs()
-    /** For how long it has held up everything else; what it does later, it does in small pieces. */
+    /** For how long it has held up everything else. What else it does later, it does in small pieces. */
     let ms = 0
+    const count = <T>(run: () => T): T => {
+      const held = beginHold()
+      try {
+        return run()
+      } finally {
+        ms += held()
+      }
+    }
     const reply = (value: unknown) => this.#reply(id, ms, value)
     const refuse = (error: unknown) => this.#reply(id, ms, undefined, toWireError(error))
     try {
-      const value = this.#perform(task, abort.signal)
-      ms = heldMs() - begunAt
+      const value = this.#perform(task, abort.signal, count)
       if (!(value instanceof Promise)) {
         reply(value)
         return
@@ -100,7 +106,6 @@ export class WorkerTasks {
       this.#running.set(id, { cellId: task.cellId, abort })
       void value.then(reply, refuse).finally(() => this.#running.delete(id))
     } catch (error) {
-      ms = heldMs() - begunAt
       refuse(error)
     } finally {
       ended?.()
@@ -124,7 +129,16 @@ export class WorkerTasks {
     this.#parts.send({ type: 'reply', id, value, error, ms: ms < WORTH_MS ? undefined : ms })
   }
 
-  #perform(task: WorkerTask, signal: AbortSignal): Promise<unknown> | unknown {
+  /** @param count runs something, and counts for how long that holds up everything else */
+  #perform(task: WorkerTask, signal: AbortSignal, count: <T>(run: () => T) => T): Promise<unknown> | unknown {
+    if (task.task !== 'install') return count(() => this.#performNow(task, signal))
+    return this.#afterBatch(() => count(() => this.#parts.cells.install(task.cellId, task.options)))
+  }
+
+  #performNow(
+    task: Exclude<WorkerTask, { task: 'install' }>,
+    signal: AbortSignal,
+  ): Promise<unknown> | unknown {
     const { cells } = this.#parts
     const { local } = cells
     const { cellId } = task
@@ -135,8 +149,6 @@ export class WorkerTasks {
         return cells.beginRestore(cellId)
       case 'note-mark':
         return local.archived?.installer.noteMark(cellId, task.name)
-      case 'install':
-        return this.#afterBatch(() => cells.install(cellId, task.options))
       case 'collect':
         return cells.collect(cellId, signal)
       case 'export':

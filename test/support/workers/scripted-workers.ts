@@ -65,7 +65,10 @@ export class ScriptedWorkers {
       spawnWorker: () => this.#start(),
       taskMs: STATEMENT_MS,
       checkStrikes: () => {},
-      heldMs: () => this.clock.monotonic(),
+      beginHold: () => {
+        const begunAt = this.clock.monotonic()
+        return () => this.clock.monotonic() - begunAt
+      },
       isKnown: () => true,
       onStrike: (cellId) => this.strikes.push(cellId),
       ...parts,

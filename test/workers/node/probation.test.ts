@@ -259,8 +259,8 @@ test('heavy operations now and then, and many light ones, leave an account where
 
 /** Has a step of a backup of A run, which holds its worker up for so long. @returns the worker that ran it */
 async function runTask(node: ScriptedWorkers, ms: number, isUpkeep?: true): Promise<ScriptedWorker> {
-  const call = { method: 'end', args: [] } as const
-  const task = node.workers.runTask({ task: 'cut', cellId: A, call: { ...call, args: [] } }, { isUpkeep })
+  const call = { method: 'end' as const, args: [] as [] }
+  const task = node.workers.runTask({ task: 'cut', cellId: A, call }, { isUpkeep })
   await node.settle()
   for (const worker of node.asked)
     if (worker.tasks.some((each) => each.task.task === 'close')) worker.reply('close', true, ms)
@@ -282,7 +282,6 @@ test('an account that keeps a worker busy with backups that it asks for goes on 
   expect(await runTask(node, 5)).toBe(shared)
   const probation = await runTask(node, 5)
   expect(probation).not.toBe(shared)
-  // Nor does the move back, or what closes the cell for it, keep the account there.
   await node.pass(TRIAL_MS + 1_000)
   await run(node, B, { accountId: 'neighbour' })
   expect(await runTask(node, 5)).toBe(shared)
@@ -291,8 +290,9 @@ test('an account that keeps a worker busy with backups that it asks for goes on 
 test('what the node does for an account at its own event loop counts as well', async () => {
   const node = await ScriptedWorkers.started({ isKnown: () => true })
   const shared = await run(node, B, { accountId: 'neighbour' })
-  const hold = (accountId: string | null) => node.workers.holdingUp(accountId, () => node.clock.advance(5))
-  for (let i = 0; i < 100; i++) hold(null)
+  const hold = (accountId: string | undefined) =>
+    node.workers.holdingUp(accountId, () => node.clock.advance(5))
+  for (let i = 0; i < 100; i++) hold(undefined)
   for (let i = 0; i < 20; i++) hold('busy')
   expect(await run(node, A, { accountId: 'busy' })).toBe(shared)
   for (let i = 0; i < 60; i++) hold('busy')

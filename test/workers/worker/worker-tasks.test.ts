@@ -27,7 +27,7 @@ function tasksOver(open: () => unknown, exists = true) {
       cells: { local } as unknown as WorkerCells,
       send: (message) => sent.push(message),
       batch: noBatch,
-      heldMs: () => 0,
+      beginHold: () => () => 0,
     }),
   }
 }
@@ -94,7 +94,7 @@ describe('After a worker was killed around a COMMIT, the next one says', () => {
       cells: { local: next.cells } as WorkerCells,
       send: (message) => sent.push(message),
       batch: noBatch,
-      heldMs: () => 0,
+      beginHold: () => () => 0,
     })
     tasks.run(1, { task: 'was-committed', cellId, before: killed.before })
     return sent.map((message) => (message.type === 'reply' ? message.value : message))
@@ -133,7 +133,7 @@ test('a cell is restored once the batch under way has told what it has committed
     cells,
     send: ({ type }) => told.push(type),
     batch: () => batch,
-    heldMs: () => 0,
+    beginHold: () => () => 0,
   })
   const options = { isNewest: true, last: '', line: 0 }
   tasks.run(1, { task: 'install', cellId: cellIds[0] as string, options })
@@ -142,8 +142,8 @@ test('a cell is restored once the batch under way has told what it has committed
   expect(told.slice(-5)).toEqual(['committed', 'committed', 'done', 'installed', 'reply'])
 })
 
-/** Tasks over cells that are never open, and in which order they were cut and given away. @param cutMs what each cut takes */
-function tasksInTurns(cutMs = 0) {
+/** Tasks over cells that are never open, and in which order they were cut and given away. @param cutMs what each cut, or switch to a restored database, takes */
+function tasksInTurns(cutMs = 0, batch: () => Promise<void> | undefined = noBatch) {
   const done: string[] = []
   let now = 0
   const cells = {
@@ -154,6 +154,10 @@ function tasksInTurns(cutMs = 0) {
     },
     closeForMove: (cellId: string) => done.push(`close ${cellId}`) > 0,
     beginRestore: (cellId: string) => void done.push(`restore ${cellId}`),
+    install: (cellId: string) => {
+      now += cutMs
+      done.push(`install ${cellId}`)
+    },
   }
   const sent: FromWorker[] = []
   const ended = vi.fn()
@@ -161,9 +165,12 @@ function tasksInTurns(cutMs = 0) {
   const tasks = new WorkerTasks({
     cells: cells as unknown as WorkerCells,
     send,
-    batch: noBatch,
+    batch,
     ended,
-    heldMs: () => now,
+    beginHold: () => {
+      const begunAt = now
+      return () => now - begunAt
+    },
   })
   const cut = (id: number, cellId: string) =>
     tasks.run(id, { task: 'cut', cellId, call: { method: 'end', args: [] } })
@@ -243,5 +250,18 @@ test('the node hears for how long a task has held the worker up, also if it fail
       { type: 'reply', id: 1, error: undefined, ms },
       { type: 'reply', id: 2, error: { code: 'cell_quarantined' }, ms },
     ])
+  }
+})
+
+test('the switch to a restored database counts, too, if it waits for a batch', async () => {
+  const { promise: batch, resolve: end } = Promise.withResolvers<void>()
+  for (const running of [undefined, batch]) {
+    const { tasks, sent, done } = tasksInTurns(7, () => running)
+    tasks.run(1, { task: 'install', cellId: 'a', options: { isNewest: true, last: '', line: 0 } })
+    expect(done).toHaveLength(running === undefined ? 1 : 0)
+    end()
+    await turn()
+    expect(done).toEqual(['install a'])
+    expect(sent).toMatchObject([{ type: 'reply', id: 1, ms: 7 }])
   }
 })

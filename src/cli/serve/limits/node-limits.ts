@@ -124,7 +124,7 @@ export const workers: Rows<WorkerLimits> = {
     unit: 'duration',
     default: DEFAULT_WORKER_LIMITS.trialMs,
     about:
-      'time that a new account is on probation, and any account on probation after a statement over `--hold`',
+      'time that a new account is on probation, an account on probation after a statement over `--hold`, and any account after it held others up too often',
     over: 'the account shares the workers of the others',
     max: HOUR_MS,
   },
