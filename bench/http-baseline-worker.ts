@@ -228,7 +228,7 @@ function place(request: IncomingMessage): { database: string; key: string } {
   return { database, key }
 }
 
-function valueOf(request: IncomingMessage, text: string): string {
+function checkedValue(request: IncomingMessage, text: string): string {
   const body = JSON.parse(text) as { value: string }
   if (!hasContract) return body.value
   accountOf(request)
@@ -272,7 +272,7 @@ function serve(): void {
       const { database, key } = place(request)
       request.on('end', () => {
         try {
-          const value = valueOf(request, Buffer.concat(chunks).toString())
+          const value = checkedValue(request, Buffer.concat(chunks).toString())
           const worker = workers[Number.parseInt(database, 10) % WORKERS] as Worker
           worker.put({ database, key, value }, (stored) => answer(request, response, stored))
         } catch (status) {
