@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import type { Clock } from './clock.ts'
 
-/** Figures about a process from Linux's /proc. Other systems have none: 0 then, which breaks no limit. */
+/** Figures about a process from Linux's /proc. Other systems have none: 0 then. */
 
 const PAGE_BYTES = 4_096
 const NS_A_MS = 1_000_000
@@ -24,29 +24,34 @@ export function processorMs(pid: number): number {
   return readField(`/proc/${pid}/schedstat`, 0) / NS_A_MS
 }
 
-/** Another account may keep the disk busy: what a short piece of work waits for it counts no longer than this. */
+/** Another account may keep the disk busy: what a piece of work waits for it counts no longer than this. */
 const DISK_MS_MAX = 5
+
+interface ThreadTimes {
+  ranMs: number
+  waitedMs: number
+}
 
 /**
  * For how long this process's first thread holds up everything else on its event loop. The time in which it waits for a processor
- * is nobody's doing. Where the system does not tell what it has run, it counts as waiting for the disk.
+ * is nobody's doing. Where the system does not tell what it has run, all counts as waiting for the disk.
  *
+ * @param times of the thread, as in schedstat: what it has run is told a few milliseconds late
  * @returns milliseconds from now on
  */
-export function beginHold(clock: Clock): () => number {
+export function beginHold(clock: Clock, times: () => ThreadTimes = timesOfThisProcess): () => number {
   // In this order, and the other way round at the end: if it loses the processor in between, that does not count.
   const before = times()
   const begunAt = clock.monotonic()
   return () => {
     const elapsedMs = clock.monotonic() - begunAt
     const { ranMs, waitedMs } = times()
-    const ran = ranMs - before.ranMs
-    const disk = elapsedMs - ran - (waitedMs - before.waitedMs)
-    return ran + Math.min(Math.max(0, disk), DISK_MS_MAX)
+    const heldMs = elapsedMs - (waitedMs - before.waitedMs)
+    return Math.max(0, Math.min(heldMs, ranMs - before.ranMs + DISK_MS_MAX))
   }
 }
 
-function times(): { ranMs: number; waitedMs: number } {
+function timesOfThisProcess(): ThreadTimes {
   const [ran = 0, waited = 0] = readFields(`/proc/${process.pid}/schedstat`)
   return { ranMs: ran / NS_A_MS, waitedMs: waited / NS_A_MS }
 }
