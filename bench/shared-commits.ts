@@ -9,12 +9,14 @@ import { HEAD, median, report } from './side-by-side.ts'
 /**
  * Durable puts: the library next to better-sqlite3's own FULL commits, one cell after the other. All are on disk at the end of
  * each round. One cell with both of the library's calls, while its log grows and once it overwrites itself; and 2 and 16
- * cells, where the commits of one turn share the commit log.
+ * cells, where the commits of one turn share the commit log. Last, a hundred commits in flight in one cell next to a bare group commit:
+ * one transaction for all that came in a turn of the event loop.
  */
 const ROUNDS = 301
 const WARM_UP = 50
 /** More than the 4 MiB after which both libraries move a log into its database. */
 const ROUNDS_OF_A_LOG = 1_200
+const IN_FLIGHT = 100
 
 type Put = (key: string, value: string) => unknown
 const CALLS: Record<string, (cell: Cell) => Put> = {
@@ -27,12 +29,40 @@ const store = await CellStore.create(path.join(directory, 'data'))
 let files = 0
 
 function openPeer(): Put {
+  return peer().put
+}
+
+function peer(): { database: Database.Database; put: Put } {
   const database = new Database(path.join(directory, `${files++}.db`))
   database.pragma('journal_mode = WAL')
   database.pragma('synchronous = FULL')
   database.exec('CREATE TABLE kv (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID')
   const put = database.prepare('INSERT OR REPLACE INTO kv VALUES (?, ?)')
-  return (key, value) => put.run(key, value)
+  return { database, put: (key, value) => put.run(key, value) }
+}
+
+/** A put that shares its transaction with all others of its turn of the event loop. */
+function groupedPeer(): Put {
+  const { database, put } = peer()
+  let group: { key: string; value: string; done: () => void }[] = []
+  const commit = database.transaction((puts: typeof group) => {
+    for (const { key, value } of puts) put(key, value)
+  })
+  const commitGroup = () => {
+    const puts = group
+    group = []
+    commit(puts)
+    for (const { done } of puts) done()
+  }
+  return (key, value) =>
+    new Promise<void>((done) => {
+      if (group.push({ key, value, done }) === 1) setImmediate(commitGroup)
+    })
+}
+
+/** So many puts at a time, each of a key of its own. */
+function atOnce(put: Put): Put[] {
+  return Array.from({ length: IN_FLIGHT }, (_, i) => (key, value) => put(`${key}.${i}`, value))
 }
 
 let round = 0
@@ -46,7 +76,7 @@ async function measure(ours: Put[], theirs: Put[], rounds = ROUNDS): Promise<[ou
     const started = performance.now()
     await Promise.all(ours.map((put) => put(key, value)))
     const between = performance.now()
-    for (const put of theirs) put(key, value)
+    await Promise.all(theirs.map((put) => put(key, value)))
     const ended = performance.now()
     if (i < WARM_UP) continue
     took[0].push(between - started)
@@ -55,11 +85,11 @@ async function measure(ours: Put[], theirs: Put[], rounds = ROUNDS): Promise<[ou
   return [median(took[0]) / ours.length, median(took[1]) / theirs.length]
 }
 
-function tell(what: string, [ours, theirs]: [number, number], aim: number): void {
+function tell(what: string, [ours, theirs]: [number, number], aim: number, of = 'better-sqlite3 FULL'): void {
   report({
     what,
     ours: `${(ours * 1_000).toFixed(0)} µs a put`,
-    theirs: `${(theirs * 1_000).toFixed(0)} µs, better-sqlite3 FULL`,
+    theirs: `${(theirs * 1_000).toFixed(0)} µs, ${of}`,
     ratio: theirs / ours,
     aim: `≥ ${aim} ×`,
     met: theirs / ours >= aim,
@@ -80,7 +110,9 @@ for (const [count, aim] of [
 ] as const) {
   const ours = Array.from({ length: count }, () => CALLS['commit()']?.(store.createCell()) as Put)
   const theirs = Array.from({ length: count }, openPeer)
-  tell(`commit() in each of ${count} cells`, await measure(ours, theirs), aim)
+  tell(`commit() in each of ${count} cells`, await measure(ours, theirs, ROUNDS_OF_A_LOG), aim)
 }
+const grouped = await measure(atOnce(CALLS['commit()']?.(store.createCell()) as Put), atOnce(groupedPeer()))
+tell(`${IN_FLIGHT} commit() in flight in one cell`, grouped, 0.9, 'a bare group commit')
 await store.close()
 fs.rmSync(directory, { recursive: true, force: true })
