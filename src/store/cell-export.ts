@@ -55,6 +55,8 @@ export interface ServedExportOptions extends ExportOptions {
     | {
         /** Called before and after the copy. @throws `unauthorized` once the key may no longer export */
         check(): void
+        /** Whose request it is; undefined: the owner of the store asks. */
+        readonly accountId?: string | undefined
       }
     | undefined
 }

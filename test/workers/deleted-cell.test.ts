@@ -40,7 +40,7 @@ test('a deletion counts for the account that asks for it, and for nobody if the 
     await service.deleteCell(id, { permit: { check: () => {}, accountId } })
     expect(holdingUp.mock.calls.map(([asking]) => asking)).toEqual([accountId, accountId])
     const release = runTask.mock.calls.find(([{ task }]) => task === 'release')
-    expect(release?.[1]).toMatchObject({ isUpkeep: accountId === undefined })
+    expect(release?.[1]).toMatchObject({ isAskedFor: accountId !== undefined })
     holdingUp.mockClear()
     runTask.mockClear()
   }

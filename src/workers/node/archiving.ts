@@ -31,7 +31,7 @@ export function archivingOfNode(
   }
   return newArchiving(core, {
     isLocal,
-    look: async (cellId) => void (await workers.runTask({ task: 'look-at-log', cellId }, { isUpkeep: true })),
+    look: async (cellId) => void (await workers.runTask({ task: 'look-at-log', cellId })),
     newArchiver: (start) => {
       const isAskedFor = (cellId: string) => archiver.isAskedFor(cellId)
       const cells = new NodeCells({ core, workers, upkeep, isLocal, isAskedFor, ...start })

@@ -187,7 +187,7 @@ export class NodeCells implements CellPort {
     task: T,
     workerEnded: () => void = () => {},
   ): Promise<WorkerTaskResults[T['task']]> {
-    const isUpkeep = !this.#isAskedFor(task.cellId)
-    return this.#workers.runTask(task, { tries: TRIES, isUpkeep }, workerEnded)
+    const isAskedFor = this.#isAskedFor(task.cellId)
+    return this.#workers.runTask(task, { tries: TRIES, isAskedFor }, workerEnded)
   }
 }

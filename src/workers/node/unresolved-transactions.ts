@@ -57,10 +57,7 @@ export class UnresolvedTransactions {
 
   #ask(worker: WorkerHandle, provisional: ProvisionalResults): void {
     const { cellId, before, outcomes, refusal } = provisional
-    const asked = worker.runTask({ task: 'was-committed', cellId, before }, this.#context.record(cellId), {
-      isUpkeep: true,
-    })
-    asked.then(
+    worker.runTask({ task: 'was-committed', cellId, before }, this.#context.record(cellId)).then(
       (wasCommitted) => {
         // Another slot has the cell now, and asks for itself.
         if (!this.#open.delete(provisional)) return

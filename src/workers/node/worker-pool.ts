@@ -160,11 +160,12 @@ export class WorkerPool {
 
   /** Does at this event loop what an account asks for: it holds up all others meanwhile, and that counts for its standing. */
   holdingUp<T>(accountId: string | undefined, run: () => T): T {
+    if (accountId === undefined) return run()
     const held = this.#parts.beginHold()
     try {
       return run()
     } finally {
-      if (accountId !== undefined) this.#placement.probation.heldUp(accountId, held())
+      this.#placement.probation.heldUp(accountId, held())
     }
   }
 

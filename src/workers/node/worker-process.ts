@@ -33,8 +33,8 @@ export type WorkerMessage = Extract<
 
 export interface TaskOptions {
   signal?: AbortSignal | undefined
-  /** No account has asked for it: what it takes counts for none. */
-  isUpkeep?: boolean | undefined
+  /** An account has asked for it: what it takes counts for the account of the cell. */
+  isAskedFor?: boolean | undefined
 }
 
 interface Task {
@@ -82,7 +82,7 @@ export class WorkerProcess {
   /** Resolves once the process has ended. */
   readonly ended: Promise<void>
   onBatch: ((message: WorkMessage) => void) | undefined
-  /** Told of each task that has held the worker up, and for how many milliseconds; not of upkeep. */
+  /** Told of each task that has held the worker up, and for how many milliseconds, if an account has asked for it. */
   onTask: ((cellId: string, ms: number) => void) | undefined
   readonly #link: ChildLink<ToWorker, FromWorker>
   readonly #tasks = new Map<number, Task>()
@@ -156,7 +156,7 @@ export class WorkerProcess {
   runTask<T extends WorkerTask>(
     task: T,
     record: CellRecord | undefined,
-    { signal, isUpkeep }: TaskOptions = {},
+    { signal, isAskedFor = false }: TaskOptions = {},
   ): Promise<WorkerTaskResults[T['task']]> {
     this.#use(task.cellId)
     const id = ++this.#taskIds
@@ -167,7 +167,7 @@ export class WorkerProcess {
         void this.ended.then(() => reject(new WorkerEnded()))
         return
       }
-      this.#tasks.set(id, { cellId: isUpkeep ? undefined : task.cellId, resolve, reject })
+      this.#tasks.set(id, { cellId: isAskedFor ? task.cellId : undefined, resolve, reject })
       this.#send({ type: 'task', id, record, task })
       if (signal?.aborted === true) abort()
       else signal?.addEventListener('abort', abort, { once: true })
@@ -179,7 +179,7 @@ export class WorkerProcess {
 
   /** Closes a cell. @returns false if it still needs the cell @throws as {@link runTask} */
   async closeCell(cellId: string, record: CellRecord | undefined): Promise<boolean> {
-    const isClosed = await this.runTask({ task: 'close', cellId }, record, { isUpkeep: true })
+    const isClosed = await this.runTask({ task: 'close', cellId }, record)
     if (isClosed) {
       this.#usedCells.delete(cellId)
       this.#cellsClosed++

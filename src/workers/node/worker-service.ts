@@ -204,7 +204,7 @@ export class WorkerService implements CellService {
         return at
       }),
     )
-    await this.#workers.runTask({ task: 'release', cellId }, { isUpkeep: asking === undefined })
+    await this.#workers.runTask({ task: 'release', cellId }, { isAskedFor: asking !== undefined })
     await turn()
     // If a restore brought the cell back meanwhile, its files are new and stay. A record can also be forgotten.
     const record = this.#core.findCell(cellId)
@@ -217,9 +217,10 @@ export class WorkerService implements CellService {
     this.#assertRunning()
     const { files, spool, registry } = this.#core
     if (!files.exists(cellId)) await this.#untilLocal(cellId)
+    const isAskedFor = permit?.accountId !== undefined
     const copy = async (file: string) => {
       try {
-        return await this.#workers.runTask({ task: 'export', cellId, file }, { signal })
+        return await this.#workers.runTask({ task: 'export', cellId, file }, { signal, isAskedFor })
       } catch (error) {
         await removeSpoolFile(file)
         registry.require(cellId) // A deletion closes the cell under its copy.
@@ -331,7 +332,7 @@ export class WorkerService implements CellService {
   /** A cell whose data is lost is restored in the background: then its expired entries are collected. */
   async #collect(cellId: string, signal: AbortSignal): Promise<void> {
     try {
-      await this.#workers.runTask({ task: 'collect', cellId }, { signal, isUpkeep: true })
+      await this.#workers.runTask({ task: 'collect', cellId }, { signal })
     } catch (error) {
       if (!isCellError(error, 'cell_restoring')) throw error
       await this.#backups.recoverIfLost(cellId, 'background')

@@ -16,7 +16,7 @@ export interface WorkerTasksParts {
   /** The end of the batch that runs; undefined if none does. */
   batch(): Promise<void> | undefined
   /** Called when a task has started: what it did until then is nobody's receipt of a batch. */
-  ended?: () => void
+  ended(): void
   /** As in process-stats.ts. */
   beginHold(): () => number
 }
@@ -108,7 +108,7 @@ export class WorkerTasks {
     } catch (error) {
       refuse(error)
     } finally {
-      ended?.()
+      ended()
     }
   }
 

@@ -17,7 +17,7 @@ import type {
 
 interface AskedTask {
   task: WorkerTask
-  isUpkeep: boolean
+  isAskedFor: boolean
   resolve(value: unknown): void
   reject(error: unknown): void
 }
@@ -93,8 +93,8 @@ export class ScriptedWorker implements WorkerHandle {
   reply<K extends WorkerTask['task']>(kind: K, value: WorkerTaskResults[K], ms?: number): void {
     const at = this.tasks.findIndex(({ task }) => task.task === kind)
     if (at < 0) throw new Error(`The worker was not asked for ${kind}`)
-    const [{ task, isUpkeep, resolve }] = this.tasks.splice(at, 1) as [AskedTask]
-    if (ms !== undefined && !isUpkeep) this.onTask?.(task.cellId, ms)
+    const [{ task, isAskedFor, resolve }] = this.tasks.splice(at, 1) as [AskedTask]
+    if (ms !== undefined && isAskedFor) this.onTask?.(task.cellId, ms)
     resolve(value)
   }
 
@@ -110,16 +110,16 @@ export class ScriptedWorker implements WorkerHandle {
   runTask<T extends WorkerTask>(
     task: T,
     _record: CellRecord | undefined,
-    { isUpkeep = false }: TaskOptions = {},
+    { isAskedFor = false }: TaskOptions = {},
   ): Promise<WorkerTaskResults[T['task']]> {
     this.hasUsed.add(task.cellId)
     return new Promise((resolve, reject) => {
-      this.tasks.push({ task, isUpkeep, resolve: resolve as (value: unknown) => void, reject })
+      this.tasks.push({ task, isAskedFor, resolve: resolve as (value: unknown) => void, reject })
     })
   }
 
   async closeCell(cellId: string): Promise<boolean> {
-    const isClosed = await this.runTask({ task: 'close', cellId }, undefined, { isUpkeep: true })
+    const isClosed = await this.runTask({ task: 'close', cellId }, undefined)
     if (isClosed) {
       this.hasUsed.delete(cellId)
       this.cellsClosed++

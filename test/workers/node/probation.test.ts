@@ -258,9 +258,9 @@ test('heavy operations now and then, and many light ones, leave an account where
 })
 
 /** Has a step of a backup of A run, which holds its worker up for so long. @returns the worker that ran it */
-async function runTask(node: ScriptedWorkers, ms: number, isUpkeep?: true): Promise<ScriptedWorker> {
+async function runTask(node: ScriptedWorkers, ms: number, isAskedFor = true): Promise<ScriptedWorker> {
   const call = { method: 'end' as const, args: [] as [] }
-  const task = node.workers.runTask({ task: 'cut', cellId: A, call }, { isUpkeep })
+  const task = node.workers.runTask({ task: 'cut', cellId: A, call }, { isAskedFor })
   await node.settle()
   for (const worker of node.asked)
     if (worker.tasks.some((each) => each.task.task === 'close')) worker.reply('close', true, ms)
@@ -277,7 +277,7 @@ test('an account that keeps a worker busy with backups that it asks for goes on 
     record: () => ({ accountId: 'busy' }) as CellRecord,
   })
   const shared = await run(node, B, { accountId: 'neighbour' })
-  for (let i = 0; i < 100; i++) expect(await runTask(node, 5, true)).toBe(shared)
+  for (let i = 0; i < 100; i++) expect(await runTask(node, 5, false)).toBe(shared)
   for (let i = 0; i < 50; i++) expect(await runTask(node, 5)).toBe(shared)
   expect(await runTask(node, 5)).toBe(shared)
   const probation = await runTask(node, 5)

@@ -117,6 +117,19 @@ test('only the archiver gets what S3 takes, and no other secret', async () => {
   expect(variables).not.toContain('AWS_SECRET_ACCESS_KEY')
 })
 
+test('the archiver has a small space for new objects, whatever the node has: its heap has no room for more', async () => {
+  setNodeOptions('--max-semi-space-size=32')
+  const archiver = new ChildLink(spawnArchiver('file:///objects'), () => {})
+  onTestFinished(() => archiver.kill())
+  let options: string[] = []
+  await until(() => {
+    const command = fs.readFileSync(`/proc/${archiver.identity.pid}/cmdline`, 'utf8').split('\0')
+    options = command.filter((option) => option.startsWith('--max-semi-space-size'))
+    return options.length > 0
+  }, 'the archiver has its command line')
+  expect(options).toEqual(['--max-semi-space-size=4'])
+})
+
 test.runIf(process.platform === 'linux')(
   'the archiver yields to requests, with all its threads',
   async () => {
@@ -264,12 +277,12 @@ test('what came before a mark of all cells is done before it: it belongs to the 
   expect(ended).toBe(cellIds.length)
 })
 
-test('the node is told which cells tasks have held a worker up, and not of upkeep', async () => {
+test('the node is told for which cells tasks have held a worker up that an account has asked for, and of no others: moves, for example', async () => {
   const { worker, cellIds, record } = await workerWithCells(2)
   const [own = '', others = ''] = cellIds
   const told: [cellId: string, ms: number][] = []
   worker.onTask = (cellId, ms) => told.push([cellId, ms])
-  for (const cellId of cellIds) {
+  const write = async (cellId: string) => {
     const batchOver = new Promise<void>((resolve) => {
       worker.onBatch = ({ type }) => type === 'done' && resolve()
     })
@@ -277,11 +290,15 @@ test('the node is told which cells tasks have held a worker up, and not of upkee
     worker.runBatch([{ cellId, operations: values }], record)
     await batchOver
   }
+  for (const cellId of cellIds) await write(cellId)
   const run = (cellId: string, options?: TaskOptions) =>
     worker.runTask({ task: 'cut', cellId, call: { method: 'beginBase', args: [] } }, record(cellId), options)
-  await run(others, { isUpkeep: true })
+  await run(others)
   expect(told).toEqual([])
   // It moves 3 MiB of the log into the database.
-  await run(own)
+  await run(own, { isAskedFor: true })
   expect(told).toEqual([[own, expect.any(Number)]])
+  await write(own)
+  expect(await worker.closeCell(own, record(own))).toBe(true)
+  expect(told).toHaveLength(1)
 })

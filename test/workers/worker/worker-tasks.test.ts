@@ -27,6 +27,7 @@ function tasksOver(open: () => unknown, exists = true) {
       cells: { local } as unknown as WorkerCells,
       send: (message) => sent.push(message),
       batch: noBatch,
+      ended: () => {},
       beginHold: () => () => 0,
     }),
   }
@@ -94,6 +95,7 @@ describe('After a worker was killed around a COMMIT, the next one says', () => {
       cells: { local: next.cells } as WorkerCells,
       send: (message) => sent.push(message),
       batch: noBatch,
+      ended: () => {},
       beginHold: () => () => 0,
     })
     tasks.run(1, { task: 'was-committed', cellId, before: killed.before })
@@ -133,6 +135,7 @@ test('a cell is restored once the batch under way has told what it has committed
     cells,
     send: ({ type }) => told.push(type),
     batch: () => batch,
+    ended: () => {},
     beginHold: () => () => 0,
   })
   const options = { isNewest: true, last: '', line: 0 }
