@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
+import { isCellError } from '../../../src/errors.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import type { Random } from '../random.ts'
 import { StoreDirectory } from '../store-directory.ts'
@@ -16,7 +17,7 @@ const CELLS = 3
  */
 export class BucketStorm implements Storm {
   readonly directory = StoreDirectory.ofTest(path.join(tempDirectory('cellstore-storm'), 'data'))
-  readonly counts = { stored: 0, restored: 0, lost: 0, proven: 0 }
+  readonly counts = { stored: 0, restored: 0, lost: 0, named: 0, proven: 0 }
   readonly steps: string[] = []
   readonly #bucket: StormyBucket
   readonly #random: Random
@@ -65,16 +66,13 @@ export class BucketStorm implements Storm {
   /** The bucket is well again: backups succeed, and every acknowledged version is listed and restores to its state. */
   async prove(): Promise<void> {
     for (const [id, acknowledged] of this.#acknowledged) {
-      // If an empty node was shown an old catalog, it does not have the cell: then its id brings it back.
-      if (this.#store.findCell(id) === undefined) await this.#store.backups.restore(id)
-      await this.#store.openCell(id).ensureLocal()
+      await this.#bringBack(id)
       this.#checkState(id)
       await this.#backup(id, 'incremental')
+      for (const version of await this.#unlisted(id)) await this.#name(id, version)
+      const [unlisted] = await this.#unlisted(id)
+      if (unlisted !== undefined) throw new Error(`${unlisted} was acknowledged, and is not listed.`)
       const { backups } = await this.#store.backups.list(id, { limit: 1_000 })
-      const listed = new Set(backups.map(({ version }) => version))
-      for (const version of acknowledged.keys()) {
-        if (!listed.has(version)) throw new Error(`${version} was acknowledged, and is not listed.`)
-      }
       for (const { version } of backups) {
         await this.#store.backups.restore(id, { version })
         const token = this.#checkState(id)
@@ -88,6 +86,29 @@ export class BucketStorm implements Storm {
 
   async dispose(): Promise<void> {
     await this.directory.close()
+  }
+
+  async #bringBack(id: string): Promise<void> {
+    try {
+      // If an empty node was shown an old catalog, it does not have the cell: then its id brings it back.
+      if (this.#store.findCell(id) === undefined) await this.#store.backups.restore(id)
+      await this.#store.openCell(id).ensureLocal()
+    } catch (error) {
+      if (!isCellError(error, 'backup_corrupt')) throw error
+      await this.#name(id, [...(this.#acknowledged.get(id) as Map<string, string>).keys()].at(-1) as string)
+    }
+  }
+
+  async #unlisted(id: string): Promise<string[]> {
+    const { backups } = await this.#store.backups.list(id, { limit: 1_000 })
+    const listed = new Set(backups.map(({ version }) => version))
+    return [...(this.#acknowledged.get(id)?.keys() ?? [])].filter((version) => !listed.has(version))
+  }
+
+  /** A version that was flipped on the way at each read is remembered as damaged, until a restore that names it. */
+  async #name(id: string, version: string): Promise<void> {
+    await this.#store.backups.restore(id, { version })
+    this.counts.named++
   }
 
   #storeOptions() {
