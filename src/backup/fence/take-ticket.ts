@@ -1,5 +1,5 @@
 import { type Clock, delay } from '../../base/clock.ts'
-import { CellError } from '../../errors.ts'
+import { CellError, isCellError } from '../../errors.ts'
 import {
   type CallOptions,
   type ObjectBody,
@@ -36,7 +36,8 @@ export async function takeTicket(
     if (isPut && others.length === 0 && tickets.length === 1) return
     const isTaken = others.includes(fenceKey(epoch))
     const isFirst = others.every((key) => mine < key)
-    if (isPut && (isTaken || !isFirst)) {
+    // An earlier try may have left it there: its put was stored and not confirmed, or what came after it failed.
+    if ((isPut || tickets.includes(mine)) && (isTaken || !isFirst)) {
       await store.delete(mine, options)
       isPut = false
     }
@@ -47,9 +48,23 @@ export async function takeTicket(
     }
     if (looks > LOOKS_MAX) for (const key of others) await store.delete(key, options)
     if (!isPut && isFirst) {
-      await store.put(mine, body, options)
+      await putOnce(store, mine, body, options)
       isPut = true
     } else await delay(clock, random() * LOOK_AGAIN_MS_MAX)
+  }
+}
+
+/** Nobody else puts this instance's ticket: if it is there, an earlier try put it. */
+async function putOnce(
+  store: ObjectStore,
+  ticket: string,
+  body: ObjectBody,
+  options: CallOptions,
+): Promise<void> {
+  try {
+    await store.put(ticket, body, options)
+  } catch (error) {
+    if (!isCellError(error, 'object_exists')) throw error
   }
 }
 

@@ -23,6 +23,24 @@ class FailingRemovals extends PassingStore {
   }
 }
 
+/** Stores the first object below the prefix, and says that it could not. */
+class DoubtedPut extends PassingStore {
+  readonly #of: string
+  #isLeft = true
+
+  constructor(inner: PassingStore | FileObjectStore, of: string) {
+    super(inner)
+    this.#of = of
+  }
+
+  override async put(...args: Parameters<PassingStore['put']>): Promise<void> {
+    await super.put(...args)
+    if (!this.#isLeft || !args[0].startsWith(this.#of)) return
+    this.#isLeft = false
+    throw new CellError('object_store_unavailable', 'The object store answered nothing (injected).')
+  }
+}
+
 let folder: FileObjectStore
 let recording: RecordingStore
 beforeEach(() => {
@@ -109,6 +127,41 @@ test('a start whose ticket no listing shows gives up and withdraws it; once one 
   await node.settled(node.take())
   expect(node.guard.epoch).toBe(1)
   await node.stop()
+})
+
+describe('A start whose ticket stayed, as its put was stored and not confirmed, finds it there at its next try', () => {
+  test('and takes the epoch (invariant 13)', async () => {
+    const node = new FenceNode(new WeakStore(new DoubtedPut(folder, `${fenceKey(1)}-`)))
+    await expect(node.settled(node.take())).rejects.toMatchObject({ code: 'object_store_unavailable' })
+    await node.settled(node.take())
+    expect(node.guard.epoch).toBe(1)
+    await node.stop()
+  })
+
+  test('also if no listing shows it yet', async () => {
+    const frozen = new FrozenListing(folder)
+    await frozen.freeze()
+    const node = new FenceNode(new WeakStore(new DoubtedPut(frozen, `${fenceKey(1)}-`)))
+    await expect(node.settled(node.take())).rejects.toMatchObject({ code: 'object_store_unavailable' })
+    const taken = node.settled(node.take())
+    frozen.thaw()
+    await taken
+    expect(node.guard.epoch).toBe(1)
+    await node.stop()
+  })
+
+  test('and withdraws it for a start that has the first name', async () => {
+    const node = new FenceNode(new WeakStore(new DoubtedPut(recording, `${fenceKey(1)}-`)))
+    await expect(node.settled(node.take())).rejects.toMatchObject({ code: 'object_store_unavailable' })
+    const mine = recording.fenceCalls.findLast(({ call }) => call === 'put')?.key
+    const first = fenceTicketKey(1, '00000000-0000-4000-8000-000000000000')
+    await folder.put(first, bufferBody(Buffer.from('{}')))
+    recording.forget()
+    await node.settled(node.take())
+    const removed = recording.fenceCalls.filter(({ call }) => call === 'delete').map(({ key }) => key)
+    expect(removed.slice(0, 2)).toEqual([mine, first])
+    await node.stop()
+  })
 })
 
 describe('A version of a node that was taken over meanwhile', () => {
