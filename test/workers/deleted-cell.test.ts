@@ -37,11 +37,16 @@ test('a deletion counts for the account that asks for it, and for nobody if the 
   onTestFinished(() => void vi.restoreAllMocks())
   for (const accountId of ['an account', undefined]) {
     const { id } = store.createCell()
+    await service.execute(id, { op: 'sql', sql: 'CREATE TABLE t (b)' })
+    runTask.mockClear()
     await service.deleteCell(id, { permit: { check: () => {}, accountId } })
     expect(holdingUp.mock.calls.map(([asking]) => asking)).toEqual([accountId, accountId])
-    const release = runTask.mock.calls.find(([{ task }]) => task === 'release')
-    expect(release?.[1]).toMatchObject({ isAskedFor: accountId !== undefined })
+    const tasks = new Map(
+      runTask.mock.calls.map(([{ task }, options]) => [task, options?.isAskedFor ?? false]),
+    )
+    const isAskedFor = accountId !== undefined
+    // Its last backup too.
+    expect(Object.fromEntries(tasks)).toMatchObject({ cut: isAskedFor, release: isAskedFor })
     holdingUp.mockClear()
-    runTask.mockClear()
   }
 })

@@ -15,6 +15,7 @@ import type { WorkerPool } from './worker-pool.ts'
  * Joins the archiver's process with the node's catalog and workers.
  *
  * @param objectStore the URL, which the archiver opens for itself
+ * @param isAskedFor whether an account has asked for what is done with a cell, other than by a job of the archiver
  * @returns undefined without an object store
  */
 export function archivingOfNode(
@@ -22,6 +23,7 @@ export function archivingOfNode(
   workers: WorkerPool,
   upkeep: Upkeep,
   objectStore: string | undefined,
+  isAskedFor: (cellId: string) => boolean,
 ): Archiving<ArchiverProcess> | undefined {
   if (objectStore === undefined) return undefined
   const isLocal = (id: string) => {
@@ -33,8 +35,8 @@ export function archivingOfNode(
     isLocal,
     look: async (cellId) => void (await workers.runTask({ task: 'look-at-log', cellId })),
     newArchiver: (start) => {
-      const isAskedFor = (cellId: string) => archiver.isAskedFor(cellId)
-      const cells = new NodeCells({ core, workers, upkeep, isLocal, isAskedFor, ...start })
+      const isAsked = (cellId: string) => isAskedFor(cellId) || archiver.isAskedFor(cellId)
+      const cells = new NodeCells({ core, workers, upkeep, isLocal, isAskedFor: isAsked, ...start })
       const archiver: ArchiverProcess = newArchiver(core, cells, objectStore, start)
       const { destination, guard } = start
       destination.settled = settledBy(archiver)

@@ -93,6 +93,8 @@ export class WorkerService implements CellService {
   readonly #imports: ImportProcesses
   /** Undefined without an object store. */
   readonly #archiving: Archiving<ArchiverProcess> | undefined
+  /** The cells that accounts delete, while their last backups are made. */
+  readonly #lastBackups = new Set<string>()
   #stopped = false
   #closing: Promise<void> | undefined
 
@@ -139,7 +141,8 @@ export class WorkerService implements CellService {
       onStrike: (cellId) => this.#backoff.strike(cellId),
       checkStrikes: (cellId) => this.#backoff.check(cellId),
     })
-    this.#archiving = archivingOfNode(core, this.#workers, this.#upkeep, objectStore)
+    const isAskedFor = (cellId: string) => this.#lastBackups.has(cellId)
+    this.#archiving = archivingOfNode(core, this.#workers, this.#upkeep, objectStore, isAskedFor)
     core.guard?.lost.listen(() => void this.#upkeep.stop())
   }
 
@@ -188,15 +191,15 @@ export class WorkerService implements CellService {
 
   async deleteCell(cellId: string, { requestId, permit }: ServedDeleteOptions = {}): Promise<void> {
     this.#assertRunning()
-    await this.#archiving?.backups.beforeDeletion(cellId)
+    // Undefined: the owner of the store asks.
+    const asking = permit?.accountId
+    await this.#storeLast(cellId, asking)
     const { accountId } = this.#core.registry.require(cellId)
     // What many deletions wait for ends for all of them at once.
     const turn = () => this.#core.turns.next(accountId ?? '')
     await turn()
     this.#assertRunning()
     permit?.check()
-    // Undefined: the owner of the store asks.
-    const asking = permit?.accountId
     const deletedAt = await this.#core.durably(() =>
       this.#workers.holdingUp(asking, () => {
         const at = this.#core.lifecycle.markDeleted(cellId, requestId)
@@ -211,6 +214,16 @@ export class WorkerService implements CellService {
     if (record === undefined || record.deletedAt === deletedAt)
       this.#workers.holdingUp(asking, () => this.#core.lifecycle.removeLocal(cellId, accountId))
     await this.confirmRecord(cellId)
+  }
+
+  /** The schedule's origin is right for its list of backups; what it costs counts for the account that deletes. */
+  async #storeLast(cellId: string, asking: string | undefined): Promise<void> {
+    if (asking !== undefined) this.#lastBackups.add(cellId)
+    try {
+      await this.#archiving?.backups.beforeDeletion(cellId)
+    } finally {
+      this.#lastBackups.delete(cellId)
+    }
   }
 
   async exportCell(cellId: string, { signal, permit }: ServedExportOptions = {}): Promise<ExportedFile> {
