@@ -54,6 +54,10 @@ export class CellState {
   }
 
   /** Whether a statement has ended the transaction that the caller is still in. */
+  get isTransactionLost(): boolean {
+    return this.#isTransactionLost
+  }
+
   setTransactionLost(isLost: boolean): void {
     if (isLost === this.#isTransactionLost) return
     this.#isTransactionLost = isLost

@@ -148,13 +148,16 @@ export class Transactions {
   }
 
   /**
-   * Runs `work` in the open transaction without a savepoint, which saves two statements: for work that leaves nothing behind
-   * when it fails, such as a single statement, which SQLite undoes. If it ends the transaction, it has to fail.
+   * Runs `work` in the open transaction without a savepoint, which saves two statements. If it fails, what it has changed stays:
+   * the caller rolls all back, or the work is one that leaves nothing behind, such as a single statement, which SQLite undoes.
    */
   unguarded<T>(work: { run(): T }): T {
     this.#depth++
     try {
-      return work.run()
+      const value = work.run()
+      // Noted after each statement, and cheaper to ask than SQLite.
+      if (this.#state.isTransactionLost) throw transactionEnded()
+      return value
     } catch (error) {
       if (!this.inTransaction) this.#state.setTransactionLost(true)
       throw error

@@ -148,6 +148,40 @@ describe('no request sees its neighbour (invariant 8)', () => {
     expect(rows(cell)).toEqual([1, 3])
   })
 
+  test('after a failure all runs once more, each in a savepoint; so do the next 64 groups at once, and then none', async () => {
+    const cell = await cellWithTable()
+    const runs: number[] = []
+    for (let group = 0; group < 67; group++) {
+      let ran = 0
+      const good = cell.commit(() => {
+        ran++
+        cell.kv.incr('n')
+      })
+      const bad = cell.commit(() => {
+        cell.sql('INSERT INTO t VALUES (2)')
+        throw new Error('mine')
+      })
+      await Promise.allSettled([good, bad])
+      runs.push(ran)
+    }
+    expect(runs).toEqual([2, ...Array(64).fill(1), 2, 1])
+    expect(cell.kv.get('n')).toBe('67')
+    expect(rows(cell)).toEqual([])
+  })
+
+  test('what only reads and fails is told so, and its neighbours are committed', async () => {
+    const cell = await cellWithTable()
+    const version = cell.kv.put('k', 'v').version
+    const settled = await Promise.allSettled([
+      insert(cell, 1),
+      cell.commit(() => cell.kv.put('k', 'w', { ifVersion: null })),
+      cell.commit(() => cell.kv.put('k', 'x', { ifVersion: version })),
+    ])
+    expect(settled.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+    expect(rows(cell)).toEqual([1])
+    expect(cell.kv.get('k')).toBe('x')
+  })
+
   const ENDER = 'INSERT OR ROLLBACK INTO t VALUES (1)'
 
   test.each([0, 1, 5, 9])('one that ends the whole transaction is undone alone (at %i of 10)', async (at) => {
