@@ -394,6 +394,8 @@ export class CellDatabase {
 
   /** Before every change, whatever makes it: only then is its commit fsynced. @throws `busy` */
   #changing(): void {
+    // Its transaction's BEGIN came here.
+    if (this.#transactions.depth > 0) return
     this.syncs.changing()
     this.times?.changing()
     this.checkpoints.assertRoom()

@@ -101,7 +101,7 @@ export class Transactions {
     let value: T
     try {
       value = refusePromise(work())
-      if (!this.inTransaction) throw transactionEnded()
+      if (this.#state.isTransactionLost) throw transactionEnded()
       this.#commit()
     } catch (error) {
       this.rollback()
@@ -136,7 +136,7 @@ export class Transactions {
     const mark = this.#events.mark()
     try {
       const value = refusePromise(work())
-      if (!this.inTransaction) throw transactionEnded()
+      if (this.#state.isTransactionLost) throw transactionEnded()
       this.#exec('RELEASE nested')
       return value
     } catch (error) {
