@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import { writeAllSync } from './write-all.ts'
+import { writeAll, writeAllSync } from './write-all.ts'
 
 /**
  * A long file is synced after each so many bytes. Its last fsync then has little left to write, and the fsyncs of cells wait for no more
@@ -95,14 +95,17 @@ export function writeNewFile(file: string, bytes: Uint8Array): void {
   }
 }
 
-/** {@link writeNewFile} with its fsync in the thread pool. What is written is small. Removing the file is the caller's. */
+/**
+ * {@link writeNewFile} in the thread pool. Where many files come and go, making one takes a millisecond, and more while the file system
+ * writes its journal. Removing the file is the caller's.
+ */
 export async function writeNewFileAside(file: string, bytes: Uint8Array): Promise<void> {
-  const fd = fs.openSync(file, 'wx', FILE_MODE)
+  const handle = await fs.promises.open(file, 'wx', FILE_MODE)
   try {
-    writeAllSync(fd, bytes)
-    await fsync(fd)
+    await writeAll(handle, bytes)
+    await handle.sync()
   } finally {
-    fs.closeSync(fd)
+    await handle.close()
   }
 }
 

@@ -21,6 +21,12 @@ export class BuildNotes {
     fs.writeFileSync(this.#note(cellId), '', { mode: FILE_MODE })
   }
 
+  /** {@link add} in the thread pool. */
+  async addAside(cellId: string): Promise<void> {
+    await fs.promises.mkdir(this.#spool, { recursive: true, mode: DIRECTORY_MODE })
+    await fs.promises.writeFile(this.#note(cellId), '', { mode: FILE_MODE })
+  }
+
   /** Never throws: what was built is good, and a start looks at the cell before it believes a note. */
   remove(cellId: string): void {
     try {

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
 import {
@@ -38,12 +39,12 @@ export class CellFiles {
     }
   }
 
-  /** {@link write} with its fsyncs in the thread pool, which are most of its time. */
+  /** {@link write} in the thread pool. */
   async writeAside(id: string): Promise<void> {
     const { directory, database } = this.#paths.cell(id)
     const { root, cells } = this.#paths
     try {
-      fs.mkdirSync(directory, { recursive: true, mode: DIRECTORY_MODE })
+      await fs.promises.mkdir(directory, { recursive: true, mode: DIRECTORY_MODE })
       const synced = writeNewFileAside(database, CELL_SCHEMA.image())
       // All, also those that were there: another creation can have made them, and not have synced them yet.
       const directories = [directory, path.dirname(directory), cells, root].map(fsyncDirectoryAside)
@@ -82,6 +83,23 @@ export class CellFiles {
   remove(id: string): void {
     // If another program has just read the database, it can create files next to it during the removal.
     fs.rmSync(this.#paths.cell(id).directory, { recursive: true, force: true, maxRetries: 8, retryDelay: 1 })
+  }
+
+  /**
+   * {@link remove} in two steps. When this returns, the files are out of the way of a restore that brings the cell back. What a crash
+   * leaves, the next start removes from the spool.
+   *
+   * @returns removes them, in the thread pool
+   */
+  moveAside(id: string): () => Promise<void> {
+    const aside = path.join(this.#paths.spool, `removed-${randomUUID()}`)
+    try {
+      fs.renameSync(this.#paths.cell(id).directory, aside)
+    } catch {
+      this.remove(id)
+      return async () => {}
+    }
+    return () => fs.promises.rm(aside, { recursive: true, force: true })
   }
 
   exists(id: string): boolean {

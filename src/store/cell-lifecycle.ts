@@ -64,12 +64,26 @@ export class CellLifecycle {
     this.filesReplaced.emit(id, accountId)
   }
 
-  /** Deletes the cell in the catalog; its files stay. @returns epoch milliseconds @throws `cell_not_found` */
-  markDeleted(id: string, requestId?: string): number {
+  /**
+   * Notes that a cell's files are about to be removed. Never throws: a deletion is possible on a full disk, too. Without the note, a
+   * crash right after the deletion leaves files.
+   */
+  async noteDeletion(id: string): Promise<void> {
+    await this.#parts.deletionNotes.addAside(id).catch((err) => this.#notNoted(id, err))
+  }
+
+  /**
+   * Deletes the cell in the catalog; its files stay.
+   *
+   * @param isNoted {@link noteDeletion} came before
+   * @returns epoch milliseconds
+   * @throws `cell_not_found`
+   */
+  markDeleted(id: string, requestId?: string, isNoted = false): number {
     const { clock, registry, log, recovery, changes } = this.#parts
     const deletedAt = clock.now()
     registry.require(id)
-    this.#noteDeletion(id)
+    if (!isNoted) this.#noteNow(id)
     registry.delete(id, deletedAt)
     log.info({ cellId: id, requestId }, 'a cell is deleted; its backups stay')
     recovery?.deleted(id)
@@ -83,7 +97,27 @@ export class CellLifecycle {
    * @param accountId who had it: the catalog may have forgotten the cell
    */
   removeLocal(id: string, accountId: string | null): void {
-    const { state, destination, verifications, hints, files, log, deletionNotes } = this.#parts
+    this.#forgetLocal(id)
+    this.#parts.files.remove(id)
+    this.#removed(id, accountId)
+  }
+
+  /** {@link removeLocal} that leaves the files, out of the way. @returns removes them, in the thread pool; never rejects */
+  moveLocalAside(id: string, accountId: string | null): () => Promise<void> {
+    this.#forgetLocal(id)
+    const remove = this.#parts.files.moveAside(id)
+    this.#removed(id, accountId)
+    return () =>
+      remove().catch((err) => {
+        this.#parts.log.warn(
+          { cellId: id, err },
+          'could not remove the files of a deleted cell; the next start does',
+        )
+      })
+  }
+
+  #forgetLocal(id: string): void {
+    const { state, destination, verifications, hints, log } = this.#parts
     try {
       state.together(() => {
         destination?.forget(id)
@@ -93,21 +127,24 @@ export class CellLifecycle {
     } catch (err) {
       log.warn({ cellId: id, err }, 'could not remove the local state of a deleted cell')
     }
-    files.remove(id)
-    deletionNotes.remove(id)
+  }
+
+  #removed(id: string, accountId: string | null): void {
+    this.#parts.deletionNotes.remove(id)
     this.filesReplaced.emit(id, accountId)
   }
 
-  /** Never throws: a deletion is possible on a full disk, too. Without the note, a crash right after it leaves files. */
-  #noteDeletion(id: string): void {
+  /** As {@link noteDeletion}, on this thread. */
+  #noteNow(id: string): void {
     try {
       this.#parts.deletionNotes.add(id)
     } catch (err) {
-      this.#parts.log.warn(
-        { cellId: id, err },
-        'could not note that the files of a deleted cell are being removed',
-      )
+      this.#notNoted(id, err)
     }
+  }
+
+  #notNoted(cellId: string, err: unknown): void {
+    this.#parts.log.warn({ cellId, err }, 'could not note that the files of a deleted cell are being removed')
   }
 
   /**

@@ -13,6 +13,7 @@ import type {
 } from '../../backup/versions/backup-types.ts'
 import type { BackupInfo } from '../../backup/versions/version-index.ts'
 import { within } from '../../base/clock.ts'
+import { KeyedQueue } from '../../base/keyed-queue.ts'
 import { beginHold } from '../../base/process-stats.ts'
 import { prepareWorkers } from '../../catalog/workers-lock.ts'
 import type { SqlPolicy } from '../../engine/cell-settings.ts'
@@ -93,6 +94,7 @@ export class WorkerService implements CellService {
   readonly #imports: ImportProcesses
   /** Undefined without an object store. */
   readonly #archiving: Archiving<ArchiverProcess> | undefined
+  readonly #removals = new KeyedQueue()
   /** The cells that accounts delete, while their last backups are made. */
   readonly #lastBackups = new Set<string>()
   #stopped = false
@@ -193,7 +195,7 @@ export class WorkerService implements CellService {
     this.#assertRunning()
     // Undefined: the owner of the store asks.
     const asking = permit?.accountId
-    await this.#storeLast(cellId, asking)
+    await Promise.all([this.#storeLast(cellId, asking), this.#core.lifecycle.noteDeletion(cellId)])
     const { accountId } = this.#core.registry.require(cellId)
     // What many deletions wait for ends for all of them at once.
     const turn = () => this.#core.turns.next(accountId ?? '')
@@ -202,7 +204,7 @@ export class WorkerService implements CellService {
     permit?.check()
     const deletedAt = await this.#core.durably(() =>
       this.#workers.holdingUp(asking, () => {
-        const at = this.#core.lifecycle.markDeleted(cellId, requestId)
+        const at = this.#core.lifecycle.markDeleted(cellId, requestId, true)
         this.#workers.forget(cellId)
         return at
       }),
@@ -212,8 +214,15 @@ export class WorkerService implements CellService {
     // If a restore brought the cell back meanwhile, its files are new and stay. A record can also be forgotten.
     const record = this.#core.findCell(cellId)
     if (record === undefined || record.deletedAt === deletedAt)
-      this.#workers.holdingUp(asking, () => this.#core.lifecycle.removeLocal(cellId, accountId))
+      await this.#removeAside(cellId, accountId, asking)
     await this.confirmRecord(cellId)
+  }
+
+  /** One removal of an account at a time: the thread pool serves its queue in the order of arrival. */
+  async #removeAside(cellId: string, accountId: string | null, asking: string | undefined): Promise<void> {
+    const { lifecycle } = this.#core
+    const remove = this.#workers.holdingUp(asking, () => lifecycle.moveLocalAside(cellId, accountId))
+    await this.#removals.run(accountId ?? '', remove)
   }
 
   /** The schedule's origin is right for its list of backups; what it costs counts for the account that deletes. */
