@@ -99,13 +99,25 @@ export function writeNewFile(file: string, bytes: Uint8Array): void {
  * {@link writeNewFile} in the thread pool. Where many files come and go, making one takes a millisecond, and more while the file system
  * writes its journal. Removing the file is the caller's.
  */
-export async function writeNewFileAside(file: string, bytes: Uint8Array): Promise<void> {
+async function writeNewFileAside(file: string, bytes: Uint8Array): Promise<void> {
+  const write = await makeFileAside(file)
+  await write(bytes)
+}
+
+/**
+ * The first half of {@link writeNewFileAside}: its folder has the file's name when this resolves, so that an fsync of it makes that durable.
+ *
+ * @returns writes the bytes, makes them durable, and closes the file; has to be called
+ */
+export async function makeFileAside(file: string): Promise<(bytes: Uint8Array) => Promise<void>> {
   const handle = await fs.promises.open(file, 'wx', FILE_MODE)
-  try {
-    await writeAll(handle, bytes)
-    await handle.sync()
-  } finally {
-    await handle.close()
+  return async (bytes) => {
+    try {
+      await writeAll(handle, bytes)
+      await handle.sync()
+    } finally {
+      await handle.close()
+    }
   }
 }
 

@@ -26,7 +26,7 @@ export type Outcome = { ok: true; value: unknown } | { ok: false; error: unknown
 export interface GroupWork {
   /** It leaves nothing behind when it fails, so that it needs no savepoint. */
   readonly isAtomic?: boolean
-  /** May run again if a neighbour failed; so it must do nothing but use the cell. */
+  /** May run several times if a neighbour fails; so it must do nothing but use the cell. */
   run(): unknown
   /** Called once, when the outcome is final: what succeeded is committed. Must not throw. */
   settle(outcome: Outcome): void
@@ -67,13 +67,13 @@ const GUARDED_GROUPS = 64
  * Group commit: work that arrives in one turn of the event loop shares a transaction, and so one fsync. No request sees
  * another's failure or rollback, and nothing is answered before its COMMIT (invariant 8). A savepoint for each piece that needs
  * it sees to that. The queue does without, as most work never fails, and savepoints took a third of a put's time: if a piece
- * fails, all is rolled back and runs again with savepoints.
+ * fails, all is rolled back, and those before it run again.
  */
 export class GroupCommit {
   readonly #target: GroupTarget
   readonly #translate: (error: unknown) => unknown
   readonly #schedule: () => void
-  #queue: GroupWork[] = []
+  readonly #queue: GroupWork[] = []
   #scheduled = false
   /** So many groups of the queue have savepoints. */
   #guarded = 0
@@ -137,7 +137,7 @@ export class GroupCommit {
   #commitQueued(works: readonly GroupWork[]): void {
     const isGuarded = this.#guarded > 0
     if (isGuarded) this.#guarded--
-    const group = new Group(this.#target, this.#translate, undefined, isGuarded)
+    const group = new Group(this.#target, this.#translate, undefined, isGuarded, this.#queue)
     group.commit(works)
     if (group.isGuarded && !isGuarded) this.#guarded = GUARDED_GROUPS
   }
@@ -158,17 +158,21 @@ class Group {
   readonly #target: GroupTarget
   readonly #translate: (error: unknown) => unknown
   readonly #events: GroupEvents | undefined
+  readonly #queue: readonly GroupWork[]
   #isGuarded: boolean
 
+  /** @param queue takes what work queues while it runs */
   constructor(
     target: GroupTarget,
     translate: (error: unknown) => unknown,
     events: GroupEvents | undefined,
     isGuarded = true,
+    queue: readonly GroupWork[] = [],
   ) {
     this.#target = target
     this.#translate = translate
     this.#events = events
+    this.#queue = queue
     this.#isGuarded = isGuarded
   }
 
@@ -236,39 +240,52 @@ class Group {
   #commitTogether(group: readonly GroupWork[]): readonly GroupWork[] {
     this.#begin()
     if (!this.#canShare()) return this.#oneByOne(group)
-    const { outcomes, culprit } = this.#runUntilFull(group)
+    const { outcomes, culprit, isSpoilt } = this.#runUntilFull(group)
     if (culprit !== undefined) return this.#withoutCulprit(group, culprit)
-    if (this.#isSpoilt(group, outcomes)) return this.#withSavepoints(group)
+    if (isSpoilt) return this.#withoutFailed(group, outcomes)
     if (!this.#couldShare(outcomes)) return this.#oneByOne(group)
     const done = group.slice(0, outcomes.length)
     this.#end(done, outcomes, () => this.#events?.beforeCommit(done, outcomes))
     return group.slice(outcomes.length)
   }
 
-  /** Runs as many as one transaction takes. A culprit is the one, by its number, that has ended the transaction. */
-  #runUntilFull(group: readonly GroupWork[]): { outcomes: Outcome[]; culprit?: number } {
+  /**
+   * Runs as many as one transaction takes. A culprit is the one, by its number, that has ended the transaction. It is spoilt if one
+   * has failed without a savepoint, and may have left something behind.
+   */
+  #runUntilFull(group: readonly GroupWork[]): { outcomes: Outcome[]; culprit?: number; isSpoilt?: boolean } {
     const outcomes: Outcome[] = []
+    const queued = this.#queue.length
     for (const work of group) {
-      const outcome = this.#run(work)
+      // Work that has queued more should not run again: it would queue that again.
+      const isGuarded = work.isAtomic !== true && (this.#isGuarded || this.#queue.length > queued)
+      const outcome = this.#run(work, isGuarded)
       // Work that has succeeded has left the transaction open.
       if (!outcome.ok && !this.#target.inTransaction) return { outcomes, culprit: outcomes.length }
       outcomes.push(outcome)
-      if (this.#isSpoilt(group, outcomes) || this.#events?.isFull(outcomes) || this.#isOver) break
+      if (!outcome.ok && !isGuarded && work.isAtomic !== true) return { outcomes, isSpoilt: true }
+      if (this.#events?.isFull(outcomes) || this.#isOver) break
     }
     return { outcomes }
   }
 
-  /** The last work that has run may have left something behind. */
-  #isSpoilt(group: readonly GroupWork[], outcomes: readonly Outcome[]): boolean {
-    const last = outcomes.length - 1
-    return !this.#isGuarded && outcomes[last]?.ok === false && group[last]?.isAtomic !== true
-  }
-
-  /** @returns the work that is left: all of it, and from now on with savepoints */
-  #withSavepoints(group: readonly GroupWork[]): readonly GroupWork[] {
+  /**
+   * The last one has failed without a savepoint, and that is its outcome. What it has changed goes with the whole transaction: those
+   * before it run again, and the rest follows. From now on there are savepoints.
+   */
+  #withoutFailed(group: readonly GroupWork[], outcomes: readonly Outcome[]): readonly GroupWork[] {
     this.#target.rollback()
     this.#isGuarded = true
-    return group
+    const at = outcomes.length - 1
+    this.#commitAgain(group.slice(0, at))
+    this.#settle(group[at] as GroupWork, outcomes[at] as Outcome)
+    return group.slice(at + 1)
+  }
+
+  /** These have run before: they are not left, even if it is over. */
+  #commitAgain(group: readonly GroupWork[]): void {
+    const events = this.#events && { ...this.#events, isOver: undefined }
+    new Group(this.#target, this.#translate, events, this.#isGuarded, this.#queue).commit(group)
   }
 
   /** Commits and settles what has run. @throws an error that makes all of it fail; none of it is settled then */
@@ -321,9 +338,7 @@ class Group {
    */
   #withoutCulprit(group: readonly GroupWork[], at: number): readonly GroupWork[] {
     this.#target.rollback()
-    // These have run before: they are not left, even if it is over.
-    const events = this.#events && { ...this.#events, isOver: undefined }
-    new Group(this.#target, this.#translate, events, this.#isGuarded).commit(group.slice(0, at))
+    this.#commitAgain(group.slice(0, at))
     this.#settleAlone(group[at] as GroupWork)
     return group.slice(at + 1)
   }
@@ -333,11 +348,10 @@ class Group {
     this.#target.begin()
   }
 
-  #run(work: GroupWork): Outcome {
+  #run(work: GroupWork, isGuarded: boolean): Outcome {
     const target = this.#target
     try {
-      const needsSavepoint = this.#isGuarded && work.isAtomic !== true
-      const value = needsSavepoint ? target.savepoint(() => work.run()) : target.unguarded(work)
+      const value = isGuarded ? target.savepoint(() => work.run()) : target.unguarded(work)
       return { ok: true, value }
     } catch (error) {
       return { ok: false, error }

@@ -30,6 +30,8 @@ export function migrate(use: () => CellDatabase, migrations: readonly (() => unk
     const step = migrations[version - 1] as () => unknown
     database.transaction(() => {
       const result = runStep(step, version)
+      // If it has ended the transaction, and has hidden the error, the next statement would be committed on its own.
+      database.assertUsable()
       database.exec(`PRAGMA main.user_version = ${version}`)
       // Async migrations are refused as async transactions are.
       return result

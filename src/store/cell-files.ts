@@ -7,8 +7,8 @@ import {
   fsyncDirectory,
   fsyncDirectoryAside,
   makeDirectory,
+  makeFileAside,
   writeNewFile,
-  writeNewFileAside,
 } from '../base/durable-files.ts'
 import type { StorePaths } from '../base/store-paths.ts'
 import { ReservedSchema } from '../engine/reserved-schema.ts'
@@ -45,7 +45,8 @@ export class CellFiles {
     const { root, cells } = this.#paths
     try {
       await fs.promises.mkdir(directory, { recursive: true, mode: DIRECTORY_MODE })
-      const synced = writeNewFileAside(database, CELL_SCHEMA.image())
+      const write = await makeFileAside(database)
+      const synced = write(CELL_SCHEMA.image())
       // All, also those that were there: another creation can have made them, and not have synced them yet.
       const directories = [directory, path.dirname(directory), cells, root].map(fsyncDirectoryAside)
       await Promise.all([synced, ...directories])

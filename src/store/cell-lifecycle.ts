@@ -72,6 +72,11 @@ export class CellLifecycle {
     await this.#parts.deletionNotes.addAside(id).catch((err) => this.#notNoted(id, err))
   }
 
+  /** There was no deletion after {@link noteDeletion}. */
+  withdrawNote(id: string): void {
+    this.#parts.deletionNotes.remove(id)
+  }
+
   /**
    * Deletes the cell in the catalog; its files stay.
    *

@@ -253,7 +253,8 @@ export class Cell {
 
   /**
    * Runs `work` in the cell's next group commit: all work of one turn of the event loop shares one fsync, and each
-   * piece is still all or nothing. `work` may run twice, so it must do nothing but use this cell, and must not be async.
+   * piece is still all or nothing. `work` may run several times if another piece fails, so it must do nothing but use this
+   * cell, and must not be async.
    *
    * @returns resolves with what `work` returns, once it is on disk; with durability `remote`, once it is in the object store, too
    * @throws as {@link transaction}; `not_replicated`

@@ -1,4 +1,5 @@
 import fs from 'node:fs'
+import path from 'node:path'
 import { Accounts } from '../auth/accounts.ts'
 import { ApiKeys } from '../auth/api-keys.ts'
 import { FirstKey } from '../auth/first-key.ts'
@@ -13,10 +14,12 @@ import { discardRestored } from '../backup/restore/restore-install.ts'
 import type { VerificationTable } from '../backup/verify/verification-table.ts'
 import type { Retention } from '../backup/versions/retention.ts'
 import type { Clock } from '../base/clock.ts'
+import { exists } from '../base/durable-files.ts'
 import { type Paged, paged } from '../base/paging.ts'
 import { runAll } from '../base/run-all.ts'
 import type { StorePaths } from '../base/store-paths.ts'
 import { Turns } from '../base/turns.ts'
+import { isUnreadable } from '../base/unreadable.ts'
 import { AccountQuotas } from '../catalog/account-quotas.ts'
 import { Catalog } from '../catalog/catalog.ts'
 import {
@@ -328,7 +331,19 @@ export class StoreCore implements CellDirectory {
     const isGone = (id: string) => isDeleted(id) || this.registry.find(id) === undefined
     const left = [...restored.filter(isDeleted), ...deletionNotes.left().filter(isGone)]
     for (const id of isOldCatalog ? [] : left) this.unreadable.look(id, () => this.files.remove(id))
-    fs.rmSync(this.paths.spool, { recursive: true, force: true })
+    const { spool } = this.paths
+    const entries = exists(spool) ? fs.readdirSync(spool) : []
+    for (const entry of entries) this.#removeLeft(path.join(spool, entry))
+  }
+
+  /** The files of a deleted cell may be on a bad block: what can't be removed stays, and holds up no start. */
+  #removeLeft(entry: string): void {
+    try {
+      fs.rmSync(entry, { recursive: true, force: true })
+    } catch (err) {
+      if (!isUnreadable(err)) throw err
+      this.settings.log.warn({ err, entry }, 'could not remove what an earlier process left in the spool')
+    }
   }
 
   /** Resolves once every change of the catalog so far is in the object store; at once without an object store. */

@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import { newCellId, StorePaths } from '../../src/base/store-paths.ts'
 import { CellFiles } from '../../src/store/cell-files.ts'
 import { filesBelow, tempDirectory } from '../support/temp-directory.ts'
@@ -12,6 +12,19 @@ beforeEach(() => {
   paths = new StorePaths(tempDirectory('cellstore-cell-files'))
   files = new CellFiles(paths)
   fs.mkdirSync(paths.spool)
+})
+
+test('the folder of a new cell is synced once it has the file, not before (invariant 1)', async () => {
+  const { directory, database } = paths.cell(id)
+  const had: boolean[] = []
+  const { openSync } = fs
+  const opening = vi.spyOn(fs, 'openSync').mockImplementation((file, ...rest) => {
+    if (file === directory) had.push(fs.existsSync(database))
+    return openSync(file, ...rest)
+  })
+  onTestFinished(() => opening.mockRestore())
+  await files.writeAside(id)
+  expect(had).toEqual([true])
 })
 
 test('a cell whose files were moved aside can come back at once, and keeps its new files', async () => {

@@ -1,5 +1,5 @@
 import fs from 'node:fs'
-import { beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import { CellError } from '../../src/errors.ts'
 import type { CellStore } from '../../src/store/cell-store.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scratch-store.ts'
@@ -49,6 +49,42 @@ test('A deletion that a kill cuts off leaves nothing of the cell on the disk of 
   expect(notes(next.openCell(other))).toEqual(['stored'])
   await next.backups.restore(id)
   expect(notes(next.openCell(id))).toEqual(['stored'])
+})
+
+test('What a deletion has moved aside when a kill comes is removed by the next start', async () => {
+  const store = await place.create()
+  const id = await storedCell(store)
+  store.core.lifecycle.markDeleted(id)
+  const remove = store.core.lifecycle.moveLocalAside(id, null)
+  const left = killed()
+  await remove()
+  const next = await left.open({ takeOver: true })
+  expect(isHere(next, id)).toBe(false)
+  expect(fs.readdirSync(next.core.paths.spool)).toEqual([])
+  await next.backups.restore(id)
+  expect(notes(next.openCell(id))).toEqual(['stored'])
+})
+
+test('What cannot be removed from the spool, on a bad block for example, holds up no start', async () => {
+  const store = await place.create()
+  const other = await storedCell(store)
+  const id = await storedCell(store)
+  store.core.lifecycle.markDeleted(id)
+  const remove = store.core.lifecycle.moveLocalAside(id, null)
+  const left = killed()
+  await remove()
+  const { rmSync } = fs
+  const failing = vi.spyOn(fs, 'rmSync').mockImplementation((file, options) => {
+    if (!String(file).includes('removed-')) return rmSync(file, options)
+    throw Object.assign(new Error('EIO: i/o error, unlink'), { code: 'EIO', syscall: 'unlink' })
+  })
+  onTestFinished(() => failing.mockRestore())
+  const next = await left.open({ takeOver: true })
+  expect(notes(next.openCell(other))).toEqual(['stored'])
+  const { spool } = next.core.paths
+  expect(fs.readdirSync(spool)).toHaveLength(1)
+  failing.mockRestore()
+  fs.rmSync(spool, { recursive: true })
 })
 
 test('The restore of a deleted cell that a kill cuts off after the switch leaves none of its files, and can be repeated', async () => {

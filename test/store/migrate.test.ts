@@ -57,6 +57,18 @@ describe('migrate', () => {
     expect(cell.migrate(USERS)).toEqual({ from: 1, to: 3 })
   })
 
+  test('one that ends its transaction and hides the error has not run: the next call runs it', async () => {
+    const { cell } = await openTestCell()
+    cell.sql('CREATE TABLE t (a PRIMARY KEY)')
+    cell.sql('INSERT INTO t VALUES (1)')
+    const ending: Migration = (each) => {
+      expect(codeOf(() => each.sql('INSERT OR ROLLBACK INTO t VALUES (1)'))).toBe('constraint_violation')
+    }
+    expect(codeOf(() => cell.migrate([ending]))).toBe('sql_error')
+    expect(versionOf(cell)).toBe(0)
+    expect(cell.migrate(USERS)).toEqual({ from: 0, to: 3 })
+  })
+
   test('a function’s own error is thrown as it is', async () => {
     const { cell } = await openTestCell()
     const error = new Error('mine')

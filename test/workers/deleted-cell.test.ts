@@ -1,6 +1,6 @@
 import path from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import type { CellError } from '../../src/errors.ts'
+import { CellError } from '../../src/errors.ts'
 import { WorkerPool } from '../../src/workers/node/worker-pool.ts'
 import { filesBelow } from '../support/temp-directory.ts'
 import { rejectedBy } from '../support/thrown.ts'
@@ -41,12 +41,34 @@ test('a deletion counts for the account that asks for it, and for nobody if the 
     runTask.mockClear()
     await service.deleteCell(id, { permit: { check: () => {}, accountId } })
     expect(holdingUp.mock.calls.map(([asking]) => asking)).toEqual([accountId, accountId])
-    const tasks = new Map(
-      runTask.mock.calls.map(([{ task }, options]) => [task, options?.isAskedFor ?? false]),
-    )
-    const isAskedFor = accountId !== undefined
+    const asked = runTask.mock.calls.filter(([, options]) => options?.isAskedFor === true)
+    const tasks = new Set(asked.map(([{ task }]) => task))
     // Its last backup too.
-    expect(Object.fromEntries(tasks)).toMatchObject({ cut: isAskedFor, release: isAskedFor })
+    expect([tasks.has('cut'), tasks.has('release')]).toEqual(Array(2).fill(accountId !== undefined))
     holdingUp.mockClear()
   }
+})
+
+test('a deletion that is refused leaves the cell, and no note that a start would take for a deletion', async () => {
+  const { store, service } = await openWorkerStore()
+  const { id } = store.createCell()
+  const check = () => {
+    throw new CellError('unauthorized', 'The key was revoked meanwhile.')
+  }
+  await expect(service.deleteCell(id, { permit: { check, accountId: 'a' } })).rejects.toMatchObject({
+    code: 'unauthorized',
+  })
+  expect(await service.execute(id, { op: 'sql', sql: 'SELECT 1' })).toBeDefined()
+  expect(filesBelow(store.paths.spool).filter((file) => file.includes(id))).toEqual([])
+})
+
+test('of two deletions at once the second finds no cell, and nothing of it stays', async () => {
+  const { store, service } = await openWorkerStore()
+  const { id } = store.createCell()
+  await service.execute(id, { op: 'sql', sql: 'CREATE TABLE t (b)' })
+  const [first, second] = await Promise.allSettled([service.deleteCell(id), service.deleteCell(id)])
+  expect(first).toMatchObject({ status: 'fulfilled' })
+  expect(second).toMatchObject({ status: 'rejected', reason: { code: 'cell_not_found' } })
+  expect(filesBelow(store.paths.spool)).toEqual([])
+  expect(filesBelow(store.paths.root).filter((file) => file.includes(id))).toEqual([])
 })

@@ -13,7 +13,6 @@ import type {
 } from '../../backup/versions/backup-types.ts'
 import type { BackupInfo } from '../../backup/versions/version-index.ts'
 import { within } from '../../base/clock.ts'
-import { KeyedQueue } from '../../base/keyed-queue.ts'
 import { beginHold } from '../../base/process-stats.ts'
 import { prepareWorkers } from '../../catalog/workers-lock.ts'
 import type { SqlPolicy } from '../../engine/cell-settings.ts'
@@ -48,6 +47,7 @@ import { logForChild } from '../protocol/log-message.ts'
 import type { ArchiverProcess } from './archiver-process.ts'
 import { archivingOfNode } from './archiving.ts'
 import { CellBackoff } from './cell-backoff.ts'
+import { CellDeletions } from './cell-deletions.ts'
 import { EarlyFlushes } from './early-flushes.ts'
 import { ImportProcesses } from './import-processes.ts'
 import { DEFAULT_WORKER_LIMITS, memoryBound, type WorkerLimits } from './kill-reason.ts'
@@ -94,9 +94,7 @@ export class WorkerService implements CellService {
   readonly #imports: ImportProcesses
   /** Undefined without an object store. */
   readonly #archiving: Archiving<ArchiverProcess> | undefined
-  readonly #removals = new KeyedQueue()
-  /** The cells that accounts delete, while their last backups are made. */
-  readonly #lastBackups = new Set<string>()
+  readonly #deletions: CellDeletions
   #stopped = false
   #closing: Promise<void> | undefined
 
@@ -143,7 +141,14 @@ export class WorkerService implements CellService {
       onStrike: (cellId) => this.#backoff.strike(cellId),
       checkStrikes: (cellId) => this.#backoff.check(cellId),
     })
-    const isAskedFor = (cellId: string) => this.#lastBackups.has(cellId)
+    this.#deletions = new CellDeletions({
+      core,
+      workers: this.#workers,
+      storeLast: async (cellId) => await this.#archiving?.backups.beforeDeletion(cellId),
+      confirmRecord: (cellId) => this.confirmRecord(cellId),
+      assertRunning: () => this.#assertRunning(),
+    })
+    const isAskedFor = (cellId: string) => this.#deletions.isAskedFor(cellId)
     this.#archiving = archivingOfNode(core, this.#workers, this.#upkeep, objectStore, isAskedFor)
     core.guard?.lost.listen(() => void this.#upkeep.stop())
   }
@@ -191,48 +196,8 @@ export class WorkerService implements CellService {
     return { sizeBytes: files.sizeBytes(cellId), quarantine }
   }
 
-  async deleteCell(cellId: string, { requestId, permit }: ServedDeleteOptions = {}): Promise<void> {
-    this.#assertRunning()
-    // Undefined: the owner of the store asks.
-    const asking = permit?.accountId
-    await Promise.all([this.#storeLast(cellId, asking), this.#core.lifecycle.noteDeletion(cellId)])
-    const { accountId } = this.#core.registry.require(cellId)
-    // What many deletions wait for ends for all of them at once.
-    const turn = () => this.#core.turns.next(accountId ?? '')
-    await turn()
-    this.#assertRunning()
-    permit?.check()
-    const deletedAt = await this.#core.durably(() =>
-      this.#workers.holdingUp(asking, () => {
-        const at = this.#core.lifecycle.markDeleted(cellId, requestId, true)
-        this.#workers.forget(cellId)
-        return at
-      }),
-    )
-    await this.#workers.runTask({ task: 'release', cellId }, { isAskedFor: asking !== undefined })
-    await turn()
-    // If a restore brought the cell back meanwhile, its files are new and stay. A record can also be forgotten.
-    const record = this.#core.findCell(cellId)
-    if (record === undefined || record.deletedAt === deletedAt)
-      await this.#removeAside(cellId, accountId, asking)
-    await this.confirmRecord(cellId)
-  }
-
-  /** One removal of an account at a time: the thread pool serves its queue in the order of arrival. */
-  async #removeAside(cellId: string, accountId: string | null, asking: string | undefined): Promise<void> {
-    const { lifecycle } = this.#core
-    const remove = this.#workers.holdingUp(asking, () => lifecycle.moveLocalAside(cellId, accountId))
-    await this.#removals.run(accountId ?? '', remove)
-  }
-
-  /** The schedule's origin is right for its list of backups; what it costs counts for the account that deletes. */
-  async #storeLast(cellId: string, asking: string | undefined): Promise<void> {
-    if (asking !== undefined) this.#lastBackups.add(cellId)
-    try {
-      await this.#archiving?.backups.beforeDeletion(cellId)
-    } finally {
-      this.#lastBackups.delete(cellId)
-    }
+  async deleteCell(cellId: string, options: ServedDeleteOptions = {}): Promise<void> {
+    await this.#deletions.delete(cellId, options)
   }
 
   async exportCell(cellId: string, { signal, permit }: ServedExportOptions = {}): Promise<ExportedFile> {
@@ -336,6 +301,7 @@ export class WorkerService implements CellService {
     await upkeep
     await this.#finishFlush()
     await this.#leftLogs.idle()
+    await within(clock, leftMs(), this.#deletions.idle())
   }
 
   /** @throws `object_store_not_configured`, `store_closed` */

@@ -49,6 +49,23 @@ test('break ends a watch, and the next one goes on after it', async () => {
   expect(keysOf(cell.watch({ lastEventId }))).toEqual(['a'])
 })
 
+test('a commit that was undone and made again is told of once, and what was undone is not', async () => {
+  const { cell } = await openTestCell()
+  const stream = cell.watch()
+  const first = all(stream).length
+  await Promise.allSettled([
+    cell.commit(() => cell.kv.put('before', '1')),
+    cell.commit(() => {
+      cell.kv.put('undone', '1')
+      throw new Error('mine')
+    }),
+    cell.commit(() => cell.kv.put('after', '1')),
+  ])
+  const keys = all(stream).flatMap((change) => (change.type === 'commit' ? change.keys : []))
+  expect(first).toBeLessThan(2)
+  expect(keys).toEqual(['before', 'after'])
+})
+
 test('after the last watch, commits are kept for a minute', async () => {
   const { cell, clock } = await openTestCell()
   const first = cell.watch()

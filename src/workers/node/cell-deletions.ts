@@ -1,0 +1,109 @@
+import { KeyedQueue } from '../../base/keyed-queue.ts'
+import { isCellError } from '../../errors.ts'
+import type { ServedDeleteOptions } from '../../service/cell-service.ts'
+import type { StoreCore } from '../../store/store-core.ts'
+import type { WorkerPool } from './worker-pool.ts'
+
+export interface CellDeletionsParts {
+  core: StoreCore
+  workers: WorkerPool
+  /** Stores what the cell has not stored yet, if the object store takes it in time. */
+  storeLast(cellId: string): Promise<void>
+  /** Resolves once the catalog's record of the cell is as safe as the cell's durability asks. */
+  confirmRecord(cellId: string): Promise<void>
+  /** @throws `store_closed`, `taken_over` */
+  assertRunning(): void
+}
+
+/**
+ * Deletes cells of a node: a last backup, then the record, then the files, which no worker has open by that time. A cell has one
+ * deletion at a time: the next one finds it gone, or what a restore has brought back.
+ */
+export class CellDeletions {
+  readonly #parts: CellDeletionsParts
+  /** By cell. */
+  readonly #deletions = new KeyedQueue()
+  /** By account, one at a time: the thread pool serves its queue in the order of arrival. */
+  readonly #removals = new KeyedQueue()
+  /** The cells whose last backup is made because an account deletes them. */
+  readonly #asked = new Set<string>()
+
+  constructor(parts: CellDeletionsParts) {
+    this.#parts = parts
+  }
+
+  /** Whether a backup of the cell is made because an account deletes it. The schedule is its origin, and the account pays. */
+  isAskedFor(cellId: string): boolean {
+    return this.#asked.has(cellId)
+  }
+
+  /** @throws `cell_not_found`, `store_closed`, what the permit and the catalog throw */
+  async delete(cellId: string, options: ServedDeleteOptions): Promise<void> {
+    await this.#deletions.run(cellId, () => this.#delete(cellId, options))
+  }
+
+  /** Resolves once no deletion is under way. */
+  async idle(): Promise<void> {
+    await this.#deletions.idle()
+  }
+
+  async #delete(cellId: string, options: ServedDeleteOptions): Promise<void> {
+    const { core, workers, confirmRecord, assertRunning } = this.#parts
+    assertRunning()
+    // Undefined: the owner of the store asks.
+    const asking = options.permit?.accountId
+    await this.#storeLast(cellId, asking)
+    const { accountId } = core.registry.require(cellId)
+    const deletedAt = await this.#markDeleted(cellId, accountId, options)
+    await workers.runTask({ task: 'release', cellId }, { isAskedFor: asking !== undefined })
+    await core.turns.next(accountId ?? '')
+    // If a restore brought the cell back meanwhile, its files are new and stay. A record can also be forgotten.
+    const record = core.findCell(cellId)
+    if (record === undefined || record.deletedAt === deletedAt)
+      await this.#removeFiles(cellId, accountId, asking)
+    await confirmRecord(cellId)
+  }
+
+  async #storeLast(cellId: string, asking: string | undefined): Promise<void> {
+    if (asking !== undefined) this.#asked.add(cellId)
+    try {
+      await this.#parts.storeLast(cellId)
+    } finally {
+      this.#asked.delete(cellId)
+    }
+  }
+
+  /** @returns epoch milliseconds */
+  async #markDeleted(
+    cellId: string,
+    accountId: string | null,
+    { requestId, permit }: ServedDeleteOptions,
+  ): Promise<number> {
+    const { core, workers, assertRunning } = this.#parts
+    const { lifecycle } = core
+    await lifecycle.noteDeletion(cellId)
+    try {
+      // What many deletions wait for ends for all of them at once.
+      await core.turns.next(accountId ?? '')
+      assertRunning()
+      permit?.check()
+      return await core.durably(() =>
+        workers.holdingUp(permit?.accountId, () => {
+          const at = lifecycle.markDeleted(cellId, requestId, true)
+          workers.forget(cellId)
+          return at
+        }),
+      )
+    } catch (error) {
+      // If the catalog's disk failed, only the next start can tell whether the cell is deleted.
+      if (!isCellError(error, 'cell_quarantined')) lifecycle.withdrawNote(cellId)
+      throw error
+    }
+  }
+
+  async #removeFiles(cellId: string, accountId: string | null, asking: string | undefined): Promise<void> {
+    const { core, workers } = this.#parts
+    const remove = workers.holdingUp(asking, () => core.lifecycle.moveLocalAside(cellId, accountId))
+    await this.#removals.run(accountId ?? '', remove)
+  }
+}
