@@ -270,15 +270,25 @@ class Group {
   }
 
   /**
-   * The last one has failed without a savepoint, and that is its outcome. What it has changed goes with the whole transaction: those
-   * before it run again, and the rest follows. From now on there are savepoints.
+   * The last one has failed without a savepoint. What it has changed goes with the whole transaction: those before it run again, and
+   * the rest follows. That it failed is its outcome, unless one before it does not succeed again: its COMMIT may have failed, and
+   * what it left in the way with it. From now on there are savepoints.
    */
   #withoutFailed(group: readonly GroupWork[], outcomes: readonly Outcome[]): readonly GroupWork[] {
     this.#target.rollback()
     this.#isGuarded = true
     const at = outcomes.length - 1
-    this.#commitAgain(group.slice(0, at))
-    this.#settle(group[at] as GroupWork, outcomes[at] as Outcome)
+    const failed = group[at] as GroupWork
+    let succeedAgain = true
+    const observed = group.slice(0, at).map((work) =>
+      settledBy(work, (_, outcome) => {
+        if (!outcome.ok) succeedAgain = false
+        work.settle(outcome)
+      }),
+    )
+    this.#commitAgain(observed)
+    if (succeedAgain) this.#settle(failed, outcomes[at] as Outcome)
+    else this.#settleAlone(failed)
     return group.slice(at + 1)
   }
 

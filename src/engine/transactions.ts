@@ -113,7 +113,10 @@ export class Transactions {
     return value
   }
 
-  /** Runs reads in one transaction, so that all of them cost one lock; inside another transaction, as part of that. */
+  /**
+   * Runs reads in one transaction, so that all of them cost one lock; inside another transaction, as part of that. It must change
+   * nothing: no `begin` event comes before.
+   */
   read<T>(work: () => T): T {
     if (this.#depth > 0) return work()
     this.#state.assertNotQuarantined()

@@ -141,7 +141,17 @@ export class CellCreations {
   ): Promise<CreatedCell> {
     await write(record.id)
     await this.#parts.turns.next(record.accountId ?? '')
-    return await this.#parts.catalog.durably(() => this.#register(record, options))
+    let hasBegun = false
+    try {
+      return await this.#parts.catalog.durably(() => {
+        hasBegun = true
+        return this.#register(record, options)
+      })
+    } catch (error) {
+      // The store was closed or taken over meanwhile. What fails later undoes itself, or the record may be there.
+      if (!hasBegun) this.#undo(record.id)
+      throw error
+    }
   }
 
   /** Refuses a creation, or charges for it. @returns the cell to be made, or the one that a repeated call has made */

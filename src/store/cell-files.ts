@@ -44,9 +44,10 @@ export class CellFiles {
     const { directory, database } = this.#paths.cell(id)
     const { root, cells } = this.#paths
     try {
+      const image = CELL_SCHEMA.image()
       await fs.promises.mkdir(directory, { recursive: true, mode: DIRECTORY_MODE })
       const write = await makeFileAside(database)
-      const synced = write(CELL_SCHEMA.image())
+      const synced = write(image)
       // All, also those that were there: another creation can have made them, and not have synced them yet.
       const directories = [directory, path.dirname(directory), cells, root].map(fsyncDirectoryAside)
       await Promise.all([synced, ...directories])

@@ -333,7 +333,10 @@ export class StoreCore implements CellDirectory {
     for (const id of isOldCatalog ? [] : left) this.unreadable.look(id, () => this.files.remove(id))
     const { spool } = this.paths
     const entries = exists(spool) ? fs.readdirSync(spool) : []
-    for (const entry of entries) this.#removeLeft(path.join(spool, entry))
+    // The notes of those whose files could not be removed stay, for the next start.
+    const unreadable = [...restored, ...left].filter((id) => this.unreadable.state(id) !== undefined)
+    for (const entry of entries)
+      if (!unreadable.some((id) => entry.endsWith(id))) this.#removeLeft(path.join(spool, entry))
   }
 
   /** The files of a deleted cell may be on a bad block: what can't be removed stays, and holds up no start. */

@@ -190,6 +190,21 @@ describe('no request sees its neighbour (invariant 8)', () => {
     expect(await Promise.all(queued)).toEqual([1, 2])
   })
 
+  test('one that failed because of what a neighbour wrote, whose COMMIT then fails, runs again', async () => {
+    const cell = await cellWithTable()
+    cell.sql('CREATE TABLE p (id INTEGER PRIMARY KEY)')
+    cell.sql('CREATE TABLE c (id INTEGER PRIMARY KEY, p REFERENCES p)')
+    const settled = await Promise.allSettled([
+      cell.commit(() => {
+        cell.sql('PRAGMA defer_foreign_keys = ON')
+        cell.sql('INSERT INTO c VALUES (1, 404)')
+      }),
+      cell.commit(() => void cell.sql('INSERT INTO c VALUES (1, NULL)')),
+    ])
+    expect(settled.map(({ status }) => status)).toEqual(['rejected', 'fulfilled'])
+    expect(cell.sql('SELECT id, p FROM c').rows).toEqual([{ id: 1, p: null }])
+  })
+
   test('a put whose condition fails is told so, and its neighbours are committed', async () => {
     const cell = await cellWithTable()
     const version = cell.kv.put('k', 'v').version

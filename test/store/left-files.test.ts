@@ -87,6 +87,25 @@ test('What cannot be removed from the spool, on a bad block for example, holds u
   fs.rmSync(spool, { recursive: true })
 })
 
+test('Files of a deleted cell that a start cannot remove are removed by a later one', async () => {
+  const store = await place.create()
+  const id = await storedCell(store)
+  store.core.lifecycle.markDeleted(id)
+  const left = killed()
+  const { rmSync } = fs
+  const failing = vi.spyOn(fs, 'rmSync').mockImplementation((file, options) => {
+    if (!String(file).includes(`cells/${id.slice(0, 2)}`)) return rmSync(file, options)
+    throw Object.assign(new Error('EIO: i/o error, unlink'), { code: 'EIO', syscall: 'unlink' })
+  })
+  onTestFinished(() => failing.mockRestore())
+  const next = await left.open({ takeOver: true })
+  expect(isHere(next, id)).toBe(true)
+  await next.close()
+  failing.mockRestore()
+  const later = await left.open()
+  expect(isHere(later, id)).toBe(false)
+})
+
 test('The restore of a deleted cell that a kill cuts off after the switch leaves none of its files, and can be repeated', async () => {
   const store = await place.create()
   const id = await storedCell(store)

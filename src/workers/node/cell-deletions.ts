@@ -95,9 +95,18 @@ export class CellDeletions {
         }),
       )
     } catch (error) {
-      // If the catalog's disk failed, only the next start can tell whether the cell is deleted.
-      if (!isCellError(error, 'cell_quarantined')) lifecycle.withdrawNote(cellId)
+      if (this.#isThere(cellId, error)) lifecycle.withdrawNote(cellId)
       throw error
+    }
+  }
+
+  /** Whether the catalog has the cell as before. If its disk failed, only the next start can tell. */
+  #isThere(cellId: string, error: unknown): boolean {
+    if (isCellError(error, 'cell_quarantined')) return false
+    try {
+      return this.#parts.core.findCell(cellId)?.deletedAt === null
+    } catch {
+      return false
     }
   }
 
