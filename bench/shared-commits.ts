@@ -148,6 +148,11 @@ tell(
 )
 const entries = atOnce(groupedPeer(ENTRIES))
 await measure(grouped, entries, ROUNDS_OF_A_LOG)
-tell('the same', await measure(grouped, entries), 0.9, 'a bare group commit of rows with versions and expiry')
+tell(
+  `${inFlight}, next to the same rows`,
+  await measure(grouped, entries),
+  0.9,
+  'a bare group commit of rows with versions and expiry',
+)
 await store.close()
 fs.rmSync(directory, { recursive: true, force: true })

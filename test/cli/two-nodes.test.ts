@@ -109,6 +109,9 @@ async function remoteWriters(node: ServedNode) {
   return {
     start: (on: ServedNode) => writers.start(on, 2, random),
     check: (on: ServedNode) => writers.check(on),
+    willBeStopped: () => {
+      writers.wasStopped = true
+    },
     untilMore: async (more: number) => {
       const goal = writers.acknowledged + more
       await until(() => writers.acknowledged >= goal, 'more is acknowledged')
@@ -171,6 +174,7 @@ describe('Two nodes under changes with the durability remote lose none that was 
       const stop = writers.start(first)
       await writers.untilMore(5)
       const stopped = [first.pid, ...others(first.pid)]
+      writers.willBeStopped()
       for (const pid of stopped) process.kill(pid, 'SIGSTOP')
       const second = await serveAfterLease(place, 'other')
       await writers.check(second)

@@ -107,6 +107,7 @@ export class BucketStorm implements Storm {
 
   /** A version that was flipped on the way at each read is remembered as damaged, until a restore that names it. */
   async #name(id: string, version: string): Promise<void> {
+    if (!this.#bucket.injected['flipped']) throw new Error(`${version} is hidden, and nothing was flipped.`)
     await this.#store.backups.restore(id, { version })
     this.counts.named++
   }

@@ -26,6 +26,8 @@ export class HttpWriters {
   /** Acknowledged writes, of all cells. */
   acknowledged = 0
   /** How often which status was answered; 0 is a broken connection. */
+  /** The node was stopped with SIGSTOP meanwhile. */
+  wasStopped = false
   readonly statuses: Record<number, number> = {}
   /** Called when an acknowledgement arrives. */
   onAcknowledged = () => {}
@@ -102,7 +104,7 @@ export class HttpWriters {
       this.statuses[status] = (this.statuses[status] ?? 0) + 1
       // Above all no 409, which says that the entry is there: then it was written, and run a second time.
       // A node that was stopped for as long as a request may take to arrive takes it for late: nothing of it is done.
-      const isLate = status === 408 && body['code'] === 'request_timeout'
+      const isLate = this.wasStopped && status === 408 && body['code'] === 'request_timeout'
       if (!EXPECTED.has(status) && !isLate) this.#odd.push(`${id} ${n}: ${status} ${JSON.stringify(body)}`)
       if (status === 200) {
         cell.acknowledged.add(n)
