@@ -18,6 +18,13 @@ test('the folder of a new cell is synced once it has the file, not before (invar
   const { directory, database } = paths.cell(id)
   const had: boolean[] = []
   const { openSync } = fs
+  const { open } = fs.promises
+  // The thread pool may take its time.
+  const making = vi.spyOn(fs.promises, 'open').mockImplementation(async (...args) => {
+    await new Promise(setImmediate)
+    return open(...args)
+  })
+  onTestFinished(() => making.mockRestore())
   const opening = vi.spyOn(fs, 'openSync').mockImplementation((file, ...rest) => {
     if (file === directory) had.push(fs.existsSync(database))
     return openSync(file, ...rest)

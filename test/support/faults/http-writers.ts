@@ -25,9 +25,9 @@ export class HttpWriters {
   readonly cells = new Map<string, Sent>()
   /** Acknowledged writes, of all cells. */
   acknowledged = 0
-  /** How often which status was answered; 0 is a broken connection. */
   /** The node was stopped with SIGSTOP meanwhile. */
   wasStopped = false
+  /** How often which status was answered; 0 is a broken connection. */
   readonly statuses: Record<number, number> = {}
   /** Called when an acknowledgement arrives. */
   onAcknowledged = () => {}
