@@ -61,7 +61,7 @@ describe('A deleted cell of which not all was stored', () => {
     expect(refused).toMatchObject({ code: 'backup_not_found', details: { restorableTo: shippedAt } })
     await soon(store.backups.restore(id, { timestamp: shippedAt }))
     expect(notes(store.openCell(id))).toEqual(['shipped'])
-    await place.advanceUntil(store.close())
+    await place.close(store)
   })
 
   test('is not answered with its last version once the log objects after it have gone for their age', async () => {
@@ -76,7 +76,7 @@ describe('A deleted cell of which not all was stored', () => {
     expect((await rejectedBy(copy)).details).toMatchObject({ restorableTo })
     await soon(store.backups.restore(id, { timestamp: restorableTo as number }))
     expect(notes(store.openCell(id))).toEqual([])
-    await place.advanceUntil(store.close())
+    await place.close(store)
   })
 })
 
@@ -180,7 +180,7 @@ describe('A deletion through a service', () => {
     expect(store.findCell(cell.id)?.deletedAt).not.toBeNull()
     await soon(store.backups.restore(cell.id))
     expect(notes(store.openCell(cell.id))).toEqual(['last'])
-    await place.advanceUntil(store.close())
+    await place.close(store)
   })
 
   test('does not hang while the object store does not answer, and says what is lost', async () => {
@@ -204,7 +204,7 @@ describe('A deletion through a service', () => {
     gated.open()
     const refused = rejectedBy(soon(store.backups.restore(cell.id, { timestamp: before })))
     expect((await refused).code).toBe('backup_not_found')
-    await place.advanceUntil(store.close())
+    await place.close(store)
   })
 
   test('asks the object store nothing for a cell that is stored', async () => {
@@ -215,6 +215,6 @@ describe('A deletion through a service', () => {
     await soon(serve(store).deleteCell(cell.id))
     const { backups } = await store.backups.list(cell.id)
     expect(backups.map(({ version }) => version)).toEqual([last?.version])
-    await place.advanceUntil(store.close())
+    await place.close(store)
   })
 })

@@ -49,11 +49,11 @@ test('A version that is stored long after its backup has failed does not replace
   await soon(store.backups.restore(cell.id, { version }))
   await objectStore.arrive()
   // The machine is lost before anything more is stored.
-  await place.advanceUntil(store.close())
+  await place.close(store)
   place.loseData()
   objectStore.isLate = false
   const again = await soon(place.open({ objectStore }))
   await soon(again.openCell(cell.id).ensureLocal())
   expect(notes(again.openCell(cell.id))).toEqual(['kept'])
-  await place.advanceUntil(again.close())
+  await place.close(again)
 })

@@ -44,7 +44,7 @@ describe('A clock that was days ahead, and is corrected,', () => {
       expect(store.backedUpTo(quiet.id)).toBeLessThanOrEqual(place.clock.now())
       await restore(store, quiet.id, time)
       expect(notes(quiet)).toEqual(['first'])
-      await place.advanceUntil(store.close())
+      await place.close(store)
     },
   )
 })

@@ -57,13 +57,13 @@ const ofMark = (_: Call, key: string) => key.includes('/restored-')
 /** The machine is lost while nothing more can be stored. @returns what comes back of the cell */
 async function afterLoss(store: CellStore, id: string): Promise<string[]> {
   failing.failFromHere(1)
-  await place.advanceUntil(store.close())
+  await place.close(store)
   failing.failAt = 0
   place.loseData()
   const again = await place.open({ objectStore: failing })
   await soon(again.openCell(id).ensureLocal())
   const rows = notes(again.openCell(id))
-  await place.advanceUntil(again.close())
+  await place.close(again)
   return rows
 }
 
@@ -110,7 +110,7 @@ describe('A restore that is refused although its mark is stored', () => {
     failing.failFromHere(1, ofMark)
     await rejectedBy(soon(store.backups.restore(id, { version })))
     failing.failAt = 0
-    await place.advanceUntil(store.close())
+    await place.close(store)
     expect(await afterLoss(await place.open({ objectStore: failing }), id)).toEqual(ROWS)
   })
 })

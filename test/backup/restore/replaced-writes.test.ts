@@ -30,7 +30,7 @@ function beforeInstall(run: () => Promise<void>): void {
 
 /** Opens the store on another machine, and brings the cell back. */
 async function afterTotalLoss(store: CellStore, id: string): Promise<CellStore> {
-  await place.advanceUntil(store.close())
+  await place.close(store)
   place.loseData()
   const again = await soon(place.open(SHIPPED))
   await soon(again.openCell(id).ensureLocal())
@@ -55,7 +55,7 @@ describe('What is committed right before the switch of a restore', () => {
     expect(notes(cell)).toEqual(['kept'])
     const again = await afterTotalLoss(store, cell.id)
     expect(notes(again.openCell(cell.id))).toEqual(['kept'])
-    await place.advanceUntil(again.close())
+    await place.close(again)
   })
 })
 
@@ -83,7 +83,7 @@ describe('What is committed while a restore of an unchanged cell is at work', ()
       const from = { cellId: cell.id, timestamp }
       const error = await rejectedBy(soon(store.createCell({ from })))
       expect(error).toMatchObject({ code: 'backup_not_found' })
-      await place.advanceUntil(store.close())
+      await place.close(store)
     },
   )
 })
@@ -127,7 +127,7 @@ describe('A restore that fails after its mark is stored', () => {
     expect(notes(cell)).toEqual(['one', 'two'])
     const again = await afterTotalLoss(store, cell.id)
     expect(notes(again.openCell(cell.id))).toEqual(['one', 'two'])
-    await place.advanceUntil(again.close())
+    await place.close(again)
   })
 
   test('keeps the mark of the restore before it', async () => {
@@ -140,6 +140,6 @@ describe('A restore that fails after its mark is stored', () => {
     vi.restoreAllMocks()
     const again = await afterTotalLoss(store, cell.id)
     expect(notes(again.openCell(cell.id))).toEqual([])
-    await place.advanceUntil(again.close())
+    await place.close(again)
   })
 })

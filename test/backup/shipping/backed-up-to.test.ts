@@ -34,7 +34,7 @@ describe('What a cell is backed up to', () => {
     expect(shipped).toBeLessThanOrEqual(place.clock.now())
     await place.advanceUntil(store.backups.flush())
     expect(store.backedUpTo(cell.id)).toBeGreaterThan(shipped)
-    await place.advanceUntil(store.close())
+    await place.close(store)
   })
 
   test('stays before the oldest commit that is not shipped, however long that takes, also after a restart', async () => {
@@ -55,12 +55,12 @@ describe('What a cell is backed up to', () => {
       for (const { id } of [cell, other]) expect(store.backedUpTo(id)).toBeLessThanOrEqual(waits)
     }
     expect(store.backedUpTo(cell.id)).toBeGreaterThanOrEqual(shipped)
-    await place.advanceUntil(store.close())
+    await place.close(store)
     const again = await place.open({ backups: { maxLagMs: null } })
     expect(again.backedUpTo(cell.id)).toBeLessThanOrEqual(waits)
     await place.advanceUntil(again.backups.incremental(cell.id))
     expect(again.backedUpTo(cell.id)).toBeGreaterThan(waits)
-    await place.advanceUntil(again.close())
+    await place.close(again)
   })
 
   test('is not what was collected before its history could be shipped', () => {
@@ -105,7 +105,7 @@ describe('What a cell is backed up to', () => {
     await place.advanceUntil(store.backups.flush().catch(() => {}))
     await place.advanceUntil(store.backups.flush())
     expect(store.metrics().backups?.shipping).toMatchObject({ failingSince: null, lagMs: 0 })
-    await place.advanceUntil(store.close())
+    await place.close(store)
   })
 
   test('is known to a node whose workers have the cells', async () => {

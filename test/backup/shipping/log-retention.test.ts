@@ -23,7 +23,7 @@ let store: CellStore
 beforeEach(async () => {
   place = new ScratchPlace()
   store = await place.create(options)
-  return () => place.advanceUntil(store.close())
+  return () => place.close(store)
 })
 
 /** Lets no more time pass than flushes and stamps need. */
@@ -217,7 +217,7 @@ test('a cell that has been idle since its newest version comes back after a loss
   }
   expect((await round()).length).toBeGreaterThan(5)
   await proveClaims(idle)
-  await place.advanceUntil(store.close())
+  await place.close(store)
   place.loseData()
   store = await place.open({ backups: { maxLagMs: HOUR_MS } })
   for (const each of [idle, busy]) {
@@ -266,7 +266,7 @@ test('a start with a clock that is days ahead erases no moments', async () => {
   }
   await version(cell)
   const all = await keys()
-  await place.advanceUntil(store.close())
+  await place.close(store)
   place.clock.step(9 * DAY_MS)
   store = await place.open({ backups: { maxLagMs: HOUR_MS, historyMs: 1_000 * DAY_MS } })
   const again = store.openCell(cell.id)

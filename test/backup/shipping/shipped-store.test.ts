@@ -59,13 +59,13 @@ describe('A store with an object store', () => {
     const { id } = store.createCell({ name: 'empty' })
     place.clock.advance(4_000)
     await turnsUntil(() => store.backedUpTo(id) !== null, 'its first version is stored')
-    await place.advanceUntil(store.close())
+    await place.close(store)
     place.loseData()
     const again = await place.advanceUntil(place.open(shipped))
     const cell = again.openCell(id)
     await place.advanceUntil(cell.ensureLocal())
     expect(cell.kv.list().entries).toEqual([])
-    await place.advanceUntil(again.close())
+    await place.close(again)
   })
 
   test.each([
@@ -76,14 +76,14 @@ describe('A store with an object store', () => {
     async (_, unshipped) => {
       const first = await place.create(shipped)
       await turnsUntil(() => first.core.state.complete, 'the first start has looked at all cells')
-      await place.advanceUntil(first.close())
+      await place.close(first)
       const command = await place.open(unshipped)
       const { id } = command.createCell()
-      await place.advanceUntil(command.close())
+      await place.close(command)
       const store = await place.open(shipped)
       place.clock.advance(4_000)
       await turnsUntil(() => store.backedUpTo(id) !== null, 'its first version is stored')
-      await place.advanceUntil(store.close())
+      await place.close(store)
     },
   )
 
@@ -94,7 +94,7 @@ describe('A store with an object store', () => {
     vi.restoreAllMocks()
     expect(store.cells().cells).toEqual([])
     expect(store.retention?.summary().changed).toBe(0)
-    await place.advanceUntil(store.close())
+    await place.close(store)
   })
 
   test('says why it makes no cell also if its note cannot be taken back', async () => {
@@ -105,7 +105,7 @@ describe('A store with an object store', () => {
     vi.spyOn(BackupProgressTable.prototype, 'remove').mockImplementation(diskIsFull)
     expect(codeOf(() => store.createCell({ name: 'a' }))).toBe('name_taken')
     vi.restoreAllMocks()
-    await place.advanceUntil(store.close())
+    await place.close(store)
   })
 
   test('does not count a new cell as one that waits for its backup once a crash has cut its creation off', async () => {
@@ -117,10 +117,10 @@ describe('A store with an object store', () => {
     expect(() => first.createCell()).toThrow('The disk has failed.')
     vi.restoreAllMocks()
     expect(first.retention?.summary().changed).toBe(1)
-    await place.advanceUntil(first.close())
+    await place.close(first)
     const store = await place.open(shipped)
     expect(store.retention?.summary()).toMatchObject({ changed: 0, oldestChangeAt: null })
-    await place.advanceUntil(store.close())
+    await place.close(store)
   })
 
   test('ships nothing if that is off', async () => {
@@ -128,7 +128,7 @@ describe('A store with an object store', () => {
     createLedger(store)
     expect(store.backups.shipping).toBeUndefined()
     await expect(store.backups.flush()).rejects.toMatchObject({ code: 'object_store_not_configured' })
-    await place.advanceUntil(store.close())
+    await place.close(store)
     expect(await storedLogs(place.folder())).toEqual([])
   })
 })
@@ -158,7 +158,7 @@ describe('A cell that is restored to an older version', () => {
     const { progress } = store.core.destination as BackupDestination
     await turnsUntil(() => !progress.find(id).dirty, 'the base is stored, and no time has passed')
     expect(await isShipped(store, id)).toBe(true)
-    await place.advanceUntil(store.close())
+    await place.close(store)
   })
 
   test('gets it also if it was deleted', async () => {
@@ -169,6 +169,6 @@ describe('A cell that is restored to an older version', () => {
     const { progress } = store.core.destination as BackupDestination
     await turnsUntil(() => !progress.find(id).dirty, 'the base is stored, and no time has passed')
     expect(await isShipped(store, id)).toBe(true)
-    await place.advanceUntil(store.close())
+    await place.close(store)
   })
 })
