@@ -7,13 +7,7 @@ import { type AcknowledgedFrames, CommitSync } from './commit-sync.ts'
 import { CommitTimes, type TimesOptions } from './commit-times.ts'
 import { type CopyOptions, copyDatabase } from './database-copy.ts'
 import { DeleteReserve, type Growth } from './delete-reserve.ts'
-import {
-  GroupCommit,
-  type GroupEvents,
-  type GroupWork,
-  type PreparedGroup,
-  type Settle,
-} from './group-commit.ts'
+import { GroupCommit } from './group-commit.ts'
 import type { SqlText } from './sql-policy/sql-statement.ts'
 import { type Connection, closeLeavingLog, openConnection, type Statement } from './sqlite.ts'
 import { isSqliteError, toCellError } from './sqlite-errors.ts'
@@ -24,6 +18,7 @@ import { Transactions } from './transactions.ts'
 import { readWalEnd, type WalEnd } from './wal-end.ts'
 import { WalReserve } from './wal-reserve.ts'
 import { type CommitChanges, CommitRecorder } from './watch/commit-recorder.ts'
+import type { GroupEvents, GroupWork, PreparedGroup, Settle } from './work-group.ts'
 
 /** Where a layer above takes part in a cell's life. The engine knows nothing of backups; it only asks before it forgets. */
 export interface CellHooks extends FailureHooks {

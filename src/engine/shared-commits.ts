@@ -1,7 +1,7 @@
 import { ScratchMemory } from '../base/scratch-memory.ts'
 import type { CommitLog, LoggedCell } from '../commit-log/commit-log.ts'
 import type { LogRecord } from '../commit-log/log-format.ts'
-import type { GroupWork, Outcome, Settle } from './group-commit.ts'
+import type { GroupWork, Outcome, Settle } from './work-group.ts'
 
 /** Most batches need less for the bytes of their records. */
 const MEMORY_BYTES_MAX = 1_048_576

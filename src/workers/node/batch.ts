@@ -1,5 +1,5 @@
-import type { Outcome } from '../../engine/group-commit.ts'
 import type { WalEnd } from '../../engine/wal-end.ts'
+import type { Outcome } from '../../engine/work-group.ts'
 import type { CellError } from '../../errors.ts'
 import type { WireOutcome } from '../protocol/protocol.ts'
 import { fromWireError } from '../protocol/wire-error.ts'

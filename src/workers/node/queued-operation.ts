@@ -1,5 +1,5 @@
-import type { Outcome } from '../../engine/group-commit.ts'
 import type { SqlParam, SqlParams } from '../../engine/statements/sql-values.ts'
+import type { Outcome } from '../../engine/work-group.ts'
 import type { OperationPermit } from '../../service/cell-service.ts'
 import type { CellOperation } from '../../service/operations.ts'
 

@@ -1,5 +1,5 @@
 import type { CellDatabase } from '../../engine/cell-database.ts'
-import type { Outcome } from '../../engine/group-commit.ts'
+import type { Outcome } from '../../engine/work-group.ts'
 import type { ProvisionalTransaction, WireOutcome } from '../protocol/protocol.ts'
 import { toWireError } from '../protocol/wire-error.ts'
 import type { Outbox } from './outbox.ts'

@@ -1,6 +1,6 @@
 import type { CellDatabase } from '../../engine/cell-database.ts'
-import type { GroupEvents, GroupWork, Outcome } from '../../engine/group-commit.ts'
 import { NO_WAL } from '../../engine/wal-end.ts'
+import type { GroupEvents, GroupWork, Outcome } from '../../engine/work-group.ts'
 import { resultBytes } from '../../service/answer-size.ts'
 import { mayChange, type ParsedOperation } from '../../service/apply-operation.ts'
 import type { CellOperation } from '../../service/operations.ts'

@@ -1,4 +1,4 @@
-import type { PreparedGroup } from '../../engine/group-commit.ts'
+import type { PreparedGroup } from '../../engine/work-group.ts'
 import type { CellOperation } from '../../service/operations.ts'
 import type { Outbox } from './outbox.ts'
 import type { Queued } from './parsed-batch.ts'
