@@ -66,7 +66,7 @@ export class CellFiles {
     const { directory, database, restoreTarget } = this.#paths.cell(id)
     const { root, cells } = this.#paths
     try {
-      fs.mkdirSync(directory, { recursive: true, mode: DIRECTORY_MODE })
+      await fs.promises.mkdir(directory, { recursive: true, mode: DIRECTORY_MODE })
       const result = await build(restoreTarget)
       fs.renameSync(restoreTarget, database)
       await Promise.all([directory, path.dirname(directory), cells, root].map(fsyncDirectoryAside))

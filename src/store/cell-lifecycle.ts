@@ -72,23 +72,30 @@ export class CellLifecycle {
     await this.#parts.deletionNotes.addAside(id).catch((err) => this.#notNoted(id, err))
   }
 
+  /** As {@link noteDeletion}, on this thread. */
+  noteDeletionNow(id: string): void {
+    try {
+      this.#parts.deletionNotes.add(id)
+    } catch (err) {
+      this.#notNoted(id, err)
+    }
+  }
+
   /** There was no deletion after {@link noteDeletion}. */
   withdrawNote(id: string): void {
     this.#parts.deletionNotes.remove(id)
   }
 
   /**
-   * Deletes the cell in the catalog; its files stay.
+   * Deletes the cell in the catalog; its files stay. Call {@link noteDeletion} before.
    *
-   * @param isNoted {@link noteDeletion} came before
    * @returns epoch milliseconds
    * @throws `cell_not_found`
    */
-  markDeleted(id: string, requestId?: string, isNoted = false): number {
+  markDeleted(id: string, requestId?: string): number {
     const { clock, registry, log, recovery, changes } = this.#parts
     const deletedAt = clock.now()
     registry.require(id)
-    if (!isNoted) this.#noteNow(id)
     registry.delete(id, deletedAt)
     log.info({ cellId: id, requestId }, 'a cell is deleted; its backups stay')
     recovery?.deleted(id)
@@ -137,15 +144,6 @@ export class CellLifecycle {
   #removed(id: string, accountId: string | null): void {
     this.#parts.deletionNotes.remove(id)
     this.filesReplaced.emit(id, accountId)
-  }
-
-  /** As {@link noteDeletion}, on this thread. */
-  #noteNow(id: string): void {
-    try {
-      this.#parts.deletionNotes.add(id)
-    } catch (err) {
-      this.#notNoted(id, err)
-    }
   }
 
   #notNoted(cellId: string, err: unknown): void {

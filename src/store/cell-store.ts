@@ -325,9 +325,11 @@ export class CellStore implements CellDirectory {
         'The cell has an open transaction. Delete the cell after its end.',
       )
     }
-    this.core.lifecycle.markDeleted(id, options.requestId)
+    const { lifecycle } = this.core
+    lifecycle.noteDeletionNow(id)
+    lifecycle.markDeleted(id, options.requestId)
     this.#cells.release(id)
-    this.core.lifecycle.removeLocal(id, accountId)
+    lifecycle.removeLocal(id, accountId)
   }
 
   /**

@@ -1,5 +1,3 @@
-import fs from 'node:fs'
-import path from 'node:path'
 import { Accounts } from '../auth/accounts.ts'
 import { ApiKeys } from '../auth/api-keys.ts'
 import { FirstKey } from '../auth/first-key.ts'
@@ -10,16 +8,13 @@ import type { CatalogBackup } from '../backup/catalog-backup.ts'
 import type { EpochGuard } from '../backup/fence/epoch-guard.ts'
 import { remoteRefused } from '../backup/fence/epoch-holder.ts'
 import type { CallOptions, ObjectStore } from '../backup/object-store/object-store.ts'
-import { discardRestored } from '../backup/restore/restore-install.ts'
 import type { VerificationTable } from '../backup/verify/verification-table.ts'
 import type { Retention } from '../backup/versions/retention.ts'
 import type { Clock } from '../base/clock.ts'
-import { exists } from '../base/durable-files.ts'
 import { type Paged, paged } from '../base/paging.ts'
 import { runAll } from '../base/run-all.ts'
 import type { StorePaths } from '../base/store-paths.ts'
 import { Turns } from '../base/turns.ts'
-import { isUnreadable } from '../base/unreadable.ts'
 import { AccountQuotas } from '../catalog/account-quotas.ts'
 import { Catalog } from '../catalog/catalog.ts'
 import {
@@ -46,6 +41,7 @@ import { CellLifecycle } from './cell-lifecycle.ts'
 import { CellNames } from './cell-names.ts'
 import { cellSizes } from './cell-sizes.ts'
 import { CellsFolder } from './cells-folder.ts'
+import { type LeftFilesParts, removeLeftFiles } from './left-files.ts'
 import { newObjectStoreParts } from './object-store-parts.ts'
 import type { PrefixEntry } from './prefix-entry.ts'
 import { purgeDeleted } from './purge-deleted.ts'
@@ -57,12 +53,6 @@ import type { StoreOptions } from './store-options.ts'
 import { UnfinishedCells } from './unfinished-cells.ts'
 import { UnreadableCells } from './unreadable-cells.ts'
 import { ChangeHub } from './watch/change-hub.ts'
-
-interface NotesOfCells {
-  newCells: BuildNotes
-  deletionNotes: BuildNotes
-  isOldCatalog: boolean
-}
 
 /**
  * The parts of the process that owns a store's directory: the directory's lock, the catalog with accounts and keys, the
@@ -151,7 +141,7 @@ export class StoreCore implements CellDirectory {
       const newCells = new BuildNotes(paths.spool, 'new-cell')
       this.restoreNotes = new BuildNotes(paths.spool, 'restore')
       const deletionNotes = new BuildNotes(paths.spool, 'deletion')
-      this.#emptySpool({ newCells, deletionNotes, isOldCatalog: recoveredCatalog !== undefined })
+      this.#removeLeft({ newCells, deletionNotes, isOldCatalog: recoveredCatalog !== undefined })
       const unfinished = new UnfinishedCells(newCells)
       const { registry, files, unreadable } = this
       this.census = new CellCensus({ registry, files, unreadable, paths, clock })
@@ -321,32 +311,9 @@ export class StoreCore implements CellDirectory {
     log.warn({ from: movedFrom }, 'the object store has changed: all backups start from the beginning there')
   }
 
-  /** Removes what an earlier process left unfinished. A catalog that came back from a backup may not know what became of a cell. */
-  #emptySpool({ newCells, deletionNotes, isOldCatalog }: NotesOfCells): void {
-    for (const id of newCells.left()) if (this.registry.find(id) === undefined) this.files.remove(id)
-    const restored = this.restoreNotes.left()
-    for (const id of restored) this.unreadable.look(id, () => discardRestored(this.paths.cell(id)))
-    const isDeleted = (id: string) => (this.registry.find(id)?.deletedAt ?? null) !== null
-    // A deleted cell can be forgotten. What else the catalog does not know is for a person to look at.
-    const isGone = (id: string) => isDeleted(id) || this.registry.find(id) === undefined
-    const left = [...restored.filter(isDeleted), ...deletionNotes.left().filter(isGone)]
-    for (const id of isOldCatalog ? [] : left) this.unreadable.look(id, () => this.files.remove(id))
-    const { spool } = this.paths
-    const entries = exists(spool) ? fs.readdirSync(spool) : []
-    // The notes of those whose files could not be removed stay, for the next start.
-    const unreadable = [...restored, ...left].filter((id) => this.unreadable.state(id) !== undefined)
-    for (const entry of entries)
-      if (!unreadable.some((id) => entry.endsWith(id))) this.#removeLeft(path.join(spool, entry))
-  }
-
-  /** The files of a deleted cell may be on a bad block: what can't be removed stays, and holds up no start. */
-  #removeLeft(entry: string): void {
-    try {
-      fs.rmSync(entry, { recursive: true, force: true })
-    } catch (err) {
-      if (!isUnreadable(err)) throw err
-      this.settings.log.warn({ err, entry }, 'could not remove what an earlier process left in the spool')
-    }
+  #removeLeft(notes: Pick<LeftFilesParts, 'newCells' | 'deletionNotes' | 'isOldCatalog'>): void {
+    const { registry, files, unreadable, restoreNotes, paths, settings } = this
+    removeLeftFiles({ registry, files, unreadable, restoreNotes, paths, log: settings.log, ...notes })
   }
 
   /** Resolves once every change of the catalog so far is in the object store; at once without an object store. */

@@ -1,5 +1,6 @@
+import fs from 'node:fs'
 import path from 'node:path'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import type { Cell } from '../../src/store/cell.ts'
 import type { CellStore } from '../../src/store/cell-store.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scratch-store.ts'
@@ -52,4 +53,22 @@ test('a close ends an import whose source gives nothing more, and nothing is lef
   await store.close()
   await ended
   expect(filesBelow(place.root).filter((file) => file.includes('import-'))).toEqual([])
+})
+
+test('a creation whose file is written when the store closes makes no cell, and leaves no folder of it', async () => {
+  const place = new ScratchPlace()
+  const store = await place.create()
+  const { files } = store.core
+  const writeAside = files.writeAside.bind(files)
+  let id: string | undefined
+  vi.spyOn(files, 'writeAside').mockImplementation(async (cellId) => {
+    await writeAside(cellId)
+    id = cellId
+    expect(fs.existsSync(store.core.paths.cell(cellId).directory)).toBe(true)
+    await store.close()
+  })
+  await expect(store.core.addCell()).rejects.toMatchObject({ code: 'store_closed' })
+  expect(fs.existsSync(place.paths.cell(id as string).directory)).toBe(false)
+  const again = await place.open()
+  expect(again.cells().cells).toEqual([])
 })

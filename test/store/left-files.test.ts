@@ -54,6 +54,7 @@ test('A deletion that a kill cuts off leaves nothing of the cell on the disk of 
 test('What a deletion has moved aside when a kill comes is removed by the next start', async () => {
   const store = await place.create()
   const id = await storedCell(store)
+  store.core.lifecycle.noteDeletionNow(id)
   store.core.lifecycle.markDeleted(id)
   const remove = store.core.lifecycle.moveLocalAside(id, null)
   const left = killed()
@@ -69,6 +70,7 @@ test('What cannot be removed from the spool, on a bad block for example, holds u
   const store = await place.create()
   const other = await storedCell(store)
   const id = await storedCell(store)
+  store.core.lifecycle.noteDeletionNow(id)
   store.core.lifecycle.markDeleted(id)
   const remove = store.core.lifecycle.moveLocalAside(id, null)
   const left = killed()
@@ -90,6 +92,7 @@ test('What cannot be removed from the spool, on a bad block for example, holds u
 test('Files of a deleted cell that a start cannot remove are removed by a later one', async () => {
   const store = await place.create()
   const id = await storedCell(store)
+  store.core.lifecycle.noteDeletionNow(id)
   store.core.lifecycle.markDeleted(id)
   const left = killed()
   const { rmSync } = fs

@@ -1,9 +1,11 @@
 import path from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { CellError } from '../../src/errors.ts'
+import { CellDeletions } from '../../src/workers/node/cell-deletions.ts'
 import { WorkerPool } from '../../src/workers/node/worker-pool.ts'
 import { filesBelow } from '../support/temp-directory.ts'
 import { rejectedBy } from '../support/thrown.ts'
+import { turnsUntil } from '../support/turns.ts'
 import { openWorkerStore } from '../support/worker-store.ts'
 
 test('a cell that is deleted while it is described is not described', async () => {
@@ -71,4 +73,39 @@ test('of two deletions at once the second finds no cell, and nothing of it stays
   expect(second).toMatchObject({ status: 'rejected', reason: { code: 'cell_not_found' } })
   expect(filesBelow(store.paths.spool)).toEqual([])
   expect(filesBelow(store.paths.root).filter((file) => file.includes(id))).toEqual([])
+})
+
+test('a restore of a deleted cell waits until its files are out of the way, and brings it back whole', async () => {
+  const { store, service } = await openWorkerStore()
+  const { id } = store.createCell()
+  await service.execute(id, { op: 'sql', sql: 'CREATE TABLE t AS SELECT 1 AS x' })
+  await service.backup(id, 'snapshot')
+  const asked = Promise.withResolvers<void>()
+  onTestFinished(() => void vi.restoreAllMocks())
+  const order: string[] = []
+  const { runTask } = WorkerPool.prototype
+  vi.spyOn(WorkerPool.prototype, 'runTask').mockImplementation(async function (this: WorkerPool, ...args) {
+    const [{ task }] = args
+    // The record says deleted already, and the files are still there.
+    if (task === 'release') await asked.promise
+    if (task === 'begin-restore') order.push('restore')
+    return await runTask.apply(this, args)
+  } as typeof runTask)
+  const { untilMoved } = CellDeletions.prototype
+  vi.spyOn(CellDeletions.prototype, 'untilMoved').mockImplementation(function (this: CellDeletions, cellId) {
+    asked.resolve()
+    return untilMoved.call(this, cellId)
+  })
+  const moveAside = store.files.moveAside.bind(store.files)
+  vi.spyOn(store.files, 'moveAside').mockImplementation((cellId) => {
+    order.push('files moved')
+    return moveAside(cellId)
+  })
+  const deletion = service.deleteCell(id)
+  await turnsUntil(() => store.findCell(id)?.deletedAt !== null, 'the cell is marked as deleted')
+  await service.restore(id)
+  await deletion
+  expect(order).toEqual(['files moved', 'restore'])
+  const { rows } = await service.execute(id, { op: 'sql', sql: 'SELECT x FROM t' })
+  expect(rows).toEqual([{ x: 1 }])
 })

@@ -8,6 +8,7 @@ import type { Upkeep } from '../../store/upkeep.ts'
 import { ChildLink } from '../children/child-link.ts'
 import { spawnArchiver } from '../children/spawn-child.ts'
 import { ArchiverProcess } from './archiver-process.ts'
+import type { CellDeletions } from './cell-deletions.ts'
 import { NodeCells } from './node-cells.ts'
 import type { WorkerPool } from './worker-pool.ts'
 
@@ -15,7 +16,7 @@ import type { WorkerPool } from './worker-pool.ts'
  * Joins the archiver's process with the node's catalog and workers.
  *
  * @param objectStore the URL, which the archiver opens for itself
- * @param isAskedFor whether an account has asked for what is done with a cell, other than by a job of the archiver
+ * @param deletions what the archiver has to know of them
  * @returns undefined without an object store
  */
 export function archivingOfNode(
@@ -23,7 +24,7 @@ export function archivingOfNode(
   workers: WorkerPool,
   upkeep: Upkeep,
   objectStore: string | undefined,
-  isAskedFor: (cellId: string) => boolean,
+  deletions: Pick<CellDeletions, 'isAskedFor' | 'untilMoved'>,
 ): Archiving<ArchiverProcess> | undefined {
   if (objectStore === undefined) return undefined
   const isLocal = (id: string) => {
@@ -35,8 +36,9 @@ export function archivingOfNode(
     isLocal,
     look: async (cellId) => void (await workers.runTask({ task: 'look-at-log', cellId })),
     newArchiver: (start) => {
-      const isAsked = (cellId: string) => isAskedFor(cellId) || archiver.isAskedFor(cellId)
-      const cells = new NodeCells({ core, workers, upkeep, isLocal, isAskedFor: isAsked, ...start })
+      const isAskedFor = (cellId: string) => deletions.isAskedFor(cellId) || archiver.isAskedFor(cellId)
+      const untilMoved = (cellId: string) => deletions.untilMoved(cellId)
+      const cells = new NodeCells({ core, workers, upkeep, isLocal, isAskedFor, untilMoved, ...start })
       const archiver: ArchiverProcess = newArchiver(core, cells, objectStore, start)
       const { destination, guard } = start
       destination.settled = settledBy(archiver)

@@ -27,6 +27,8 @@ export class CellDeletions {
   readonly #removals = new KeyedQueue()
   /** The cells whose last backup is made because an account deletes them. */
   readonly #asked = new Set<string>()
+  /** The cells that are being marked as deleted, or are so and have their files in place. */
+  readonly #leaving = new Map<string, Promise<unknown>>()
 
   constructor(parts: CellDeletionsParts) {
     this.#parts = parts
@@ -35,6 +37,11 @@ export class CellDeletions {
   /** Whether a backup of the cell is made because an account deletes it. The schedule is its origin, and the account pays. */
   isAskedFor(cellId: string): boolean {
     return this.#asked.has(cellId)
+  }
+
+  /** Resolves once no deletion is about to move the cell's files: what is built in their place from now on stays. */
+  async untilMoved(cellId: string): Promise<void> {
+    await this.#leaving.get(cellId)?.catch(() => {})
   }
 
   /** @throws `cell_not_found`, `store_closed`, what the permit and the catalog throw */
@@ -48,20 +55,33 @@ export class CellDeletions {
   }
 
   async #delete(cellId: string, options: ServedDeleteOptions): Promise<void> {
-    const { core, workers, confirmRecord, assertRunning } = this.#parts
-    assertRunning()
+    this.#parts.assertRunning()
     // Undefined: the owner of the store asks.
     const asking = options.permit?.accountId
     await this.#storeLast(cellId, asking)
-    const { accountId } = core.registry.require(cellId)
+    const { accountId } = this.#parts.core.registry.require(cellId)
+    const leaving = this.#moveAside(cellId, accountId, options)
+    this.#leaving.set(cellId, leaving)
+    const remove = await leaving.finally(() => this.#leaving.delete(cellId))
+    await this.#removals.run(accountId ?? '', remove)
+    await this.#parts.confirmRecord(cellId)
+  }
+
+  /** Marks the cell as deleted, and moves its files out of the way. @returns removes them */
+  async #moveAside(
+    cellId: string,
+    accountId: string | null,
+    options: ServedDeleteOptions,
+  ): Promise<() => Promise<void>> {
+    const { core, workers } = this.#parts
+    const asking = options.permit?.accountId
     const deletedAt = await this.#markDeleted(cellId, accountId, options)
     await workers.runTask({ task: 'release', cellId }, { isAskedFor: asking !== undefined })
     await core.turns.next(accountId ?? '')
-    // If a restore brought the cell back meanwhile, its files are new and stay. A record can also be forgotten.
+    // If a restore that began before brought the cell back, its files are new and stay. A record can also be forgotten.
     const record = core.findCell(cellId)
-    if (record === undefined || record.deletedAt === deletedAt)
-      await this.#removeFiles(cellId, accountId, asking)
-    await confirmRecord(cellId)
+    if (record !== undefined && record.deletedAt !== deletedAt) return async () => {}
+    return workers.holdingUp(asking, () => core.lifecycle.moveLocalAside(cellId, accountId))
   }
 
   async #storeLast(cellId: string, asking: string | undefined): Promise<void> {
@@ -89,7 +109,7 @@ export class CellDeletions {
       permit?.check()
       return await core.durably(() =>
         workers.holdingUp(permit?.accountId, () => {
-          const at = lifecycle.markDeleted(cellId, requestId, true)
+          const at = lifecycle.markDeleted(cellId, requestId)
           workers.forget(cellId)
           return at
         }),
@@ -108,11 +128,5 @@ export class CellDeletions {
     } catch {
       return false
     }
-  }
-
-  async #removeFiles(cellId: string, accountId: string | null, asking: string | undefined): Promise<void> {
-    const { core, workers } = this.#parts
-    const remove = workers.holdingUp(asking, () => core.lifecycle.moveLocalAside(cellId, accountId))
-    await this.#removals.run(accountId ?? '', remove)
   }
 }

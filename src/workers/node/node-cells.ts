@@ -38,6 +38,8 @@ export interface NodeCellsParts {
   isLocal(cellId: string): boolean
   /** Whether an account has asked for what the archiver does with the cell. */
   isAskedFor(cellId: string): boolean
+  /** Resolves once no deletion is about to move the cell's files. */
+  untilMoved(cellId: string): Promise<void>
 }
 
 /**
@@ -52,9 +54,11 @@ export class NodeCells implements CellPort {
   readonly #permits: RestorePermits
   readonly #isLocal: (cellId: string) => boolean
   readonly #isAskedFor: (cellId: string) => boolean
+  readonly #untilMoved: (cellId: string) => Promise<void>
   readonly #building = new Set<string>()
 
-  constructor({ core, workers, upkeep, search, permits, isLocal, isAskedFor }: NodeCellsParts) {
+  constructor(parts: NodeCellsParts) {
+    const { core, workers, upkeep, search, permits, isLocal, isAskedFor, untilMoved } = parts
     this.#core = core
     this.#workers = workers
     this.#upkeep = upkeep
@@ -62,6 +66,7 @@ export class NodeCells implements CellPort {
     this.#permits = permits
     this.#isLocal = isLocal
     this.#isAskedFor = isAskedFor
+    this.#untilMoved = untilMoved
   }
 
   async beginBackup(cellId: string): Promise<BackupStart> {
@@ -105,6 +110,7 @@ export class NodeCells implements CellPort {
   }
 
   async beginRestore(cellId: string): Promise<RestoreStart> {
+    await this.#untilMoved(cellId)
     this.#core.restoreNotes.add(cellId)
     this.#building.add(cellId)
     this.#workers.setBuilding([...this.#building])

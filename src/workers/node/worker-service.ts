@@ -148,8 +148,7 @@ export class WorkerService implements CellService {
       confirmRecord: (cellId) => this.confirmRecord(cellId),
       assertRunning: () => this.#assertRunning(),
     })
-    const isAskedFor = (cellId: string) => this.#deletions.isAskedFor(cellId)
-    this.#archiving = archivingOfNode(core, this.#workers, this.#upkeep, objectStore, isAskedFor)
+    this.#archiving = archivingOfNode(core, this.#workers, this.#upkeep, objectStore, this.#deletions)
     core.guard?.lost.listen(() => void this.#upkeep.stop())
   }
 
