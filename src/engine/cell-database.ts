@@ -247,11 +247,15 @@ export class CellDatabase {
     return this.#translated(() => this.#transactions.read(work))
   }
 
-  /** Joins the next group commit; resolves with what `work` returns once it is committed. See {@link GroupCommit}. */
-  async commit<T>(work: () => T): Promise<T> {
+  /**
+   * Joins the next group commit; resolves with what `work` returns once it is committed. See {@link GroupCommit}.
+   *
+   * @throws at once, what keeps it from joining
+   */
+  commit<T>(work: () => T): Promise<T> {
     checkWork(work)
     this.#state.assertUsable()
-    return await this.#group.add(work)
+    return this.#group.add(work)
   }
 
   /** Commits what waits for the group commit. @param settle called for each piece of work, once its outcome is final */

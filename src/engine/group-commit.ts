@@ -78,15 +78,14 @@ export class GroupCommit {
   commitNext(settle?: Settle): void {
     this.#scheduled = false
     const group = this.#queue.splice(0, GROUP_MAX)
-    if (group.length > 0)
-      this.#commitQueued(settle === undefined ? group : group.map((work) => settledBy(work, settle)))
+    if (group.length > 0) this.#commitQueued(group, settle)
     if (this.#queue.length > 0) this.#scheduleOnce()
   }
 
-  #commitQueued(works: readonly GroupWork[]): void {
+  #commitQueued(works: readonly GroupWork[], settle?: Settle): void {
     const isGuarded = this.#guarded > 0
     if (isGuarded) this.#guarded--
-    const group = new WorkGroup({ ...this.#parts, isGuarded, queue: this.#queue })
+    const group = new WorkGroup({ ...this.#parts, isGuarded, queue: this.#queue, settle })
     group.commit(works)
     if (group.isGuarded && !isGuarded) this.#guarded = GUARDED_GROUPS
   }
@@ -96,9 +95,4 @@ export class GroupCommit {
     this.#scheduled = true
     this.#schedule()
   }
-}
-
-/** The same work, with another way to settle it. */
-function settledBy(work: GroupWork, settle: Settle): GroupWork {
-  return { run: () => work.run(), settle: (outcome) => settle(work, outcome) }
 }

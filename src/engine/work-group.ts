@@ -71,6 +71,8 @@ export interface WorkGroupParts {
   isGuarded: boolean
   /** Takes what work queues while it runs. */
   queue?: readonly GroupWork[] | undefined
+  /** How work is settled, if not at once. */
+  settle?: Settle | undefined
 }
 
 /**
@@ -280,8 +282,11 @@ export class WorkGroup {
   }
 
   #settle(work: GroupWork, outcome: Outcome): void {
+    const { translate, settle } = this.#parts
     if (!outcome.ok) this.#hasFailed = true
-    work.settle(outcome.ok ? outcome : { ok: false, error: this.#parts.translate(outcome.error) })
+    const told: Outcome = outcome.ok ? outcome : { ok: false, error: translate(outcome.error) }
+    if (settle === undefined) work.settle(told)
+    else settle(work, told)
   }
 }
 

@@ -62,17 +62,49 @@ export function checkEntryPut(entry: KvPutEntry, context: PutContext): Put {
  */
 export function runPut(statements: KvStatements, put: Put, now: number): KvPutResult {
   const version = statements.versions.next()
-  const kept = put.condition === 'absent' ? undefined : replaceLive(statements, put, version, now)
-  if (kept === undefined) insert(statements, put, version, now)
+  const { created, expiresAt } =
+    putPersistent(statements, put, version) ?? putAny(statements, put, version, now)
   statements.touched(put.key)
-  const expiresAt = kept === undefined ? put.expiresAt : kept.expiresAt
   return {
     key: put.key,
-    created: kept === undefined,
+    created,
     version: version.toString(),
     ttlSeconds: secondsLeft(expiresAt, now),
     expiresAt,
   }
+}
+
+interface PutDone {
+  created: boolean
+  expiresAt: number | null
+}
+
+/**
+ * A put of an entry that does not expire, by statements that need not look at the index of the expiries: that index is 15 % of what
+ * a put costs SQLite.
+ *
+ * @returns undefined if it takes {@link putAny}: for a put with a time to live or a condition, and where there is an entry that has
+ * a time to live or is expired; nothing is changed then
+ */
+function putPersistent(
+  statements: KvStatements,
+  { key, value, expiresAt, keepTtl, condition }: Put,
+  version: bigint,
+): PutDone | undefined {
+  if (expiresAt !== null || keepTtl || condition !== undefined) return undefined
+  if (statements.find(queries.UPDATE_PERSISTENT).run(value, version, key).changes > 0) return REPLACED
+  if (statements.find(queries.INSERT_NEW).run(key, value, version).changes > 0) return CREATED
+  return undefined
+}
+
+const REPLACED: PutDone = { created: false, expiresAt: null }
+const CREATED: PutDone = { created: true, expiresAt: null }
+
+function putAny(statements: KvStatements, put: Put, version: bigint, now: number): PutDone {
+  const kept = put.condition === 'absent' ? undefined : replaceLive(statements, put, version, now)
+  if (kept !== undefined) return { created: false, expiresAt: kept.expiresAt }
+  insert(statements, put, version, now)
+  return { created: true, expiresAt: put.expiresAt }
 }
 
 /** @returns when the entry expires; undefined if there is no live entry, or not of the version */

@@ -45,7 +45,15 @@ export const GET_ENTRY = `SELECT value, expires_at, ${VERSION} FROM main._cell_k
 export const GET_EXPIRY =
   'SELECT expires_at FROM main._cell_kv WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
 
-/** First half of a put: most puts find a live entry and need only this statement. */
+/** For an entry that does not expire, and will not: no index has to be looked at. Most puts need only this statement. */
+export const UPDATE_PERSISTENT =
+  'UPDATE main._cell_kv SET value = ?, version = ? WHERE key = ? AND expires_at IS NULL'
+
+/** Only where there is no entry, be it an expired one. */
+export const INSERT_NEW =
+  'INSERT INTO main._cell_kv (key, value, version) VALUES (?, ?, ?) ON CONFLICT (key) DO NOTHING'
+
+/** First half of any other put: most find a live entry and need only this statement. */
 export const UPDATE_LIVE =
   'UPDATE main._cell_kv SET value = ?, expires_at = ?, version = ? WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
 
