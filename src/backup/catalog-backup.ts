@@ -47,6 +47,10 @@ export class CatalogBackup {
   #seenAt = Number.NEGATIVE_INFINITY
   /** Number of the catalog's changes that are in the object store. */
   #stored: number
+  /** Number of its changes when this process began. */
+  readonly #atStart: number
+  /** For each cell that has come since, the number of changes with which the catalog had it; not of those that are stored. */
+  readonly #came = new Map<string, number>()
 
   constructor(catalog: Catalog, state: LocalState, destination: BackupDestination) {
     this.#catalog = catalog
@@ -59,7 +63,18 @@ export class CatalogBackup {
     destination.moved.listen(() => this.markNothingStored())
     const stored = Number(state.get(STORED_KEY) ?? NOTHING)
     // If the catalog has fewer changes than were stored, it is another catalog.
-    this.#stored = stored <= catalog.changes ? stored : NOTHING
+    this.#atStart = catalog.changes
+    this.#stored = stored <= this.#atStart ? stored : NOTHING
+  }
+
+  /** The catalog has a new cell, or has a deleted one back. */
+  cellCame(cellId: string): void {
+    this.#came.set(cellId, this.#catalog.changes)
+  }
+
+  /** Whether the catalog in the object store has the cell. Without its record nobody finds what is stored of a cell. */
+  hasStored(cellId: string): boolean {
+    return this.#stored >= (this.#came.get(cellId) ?? this.#atStart)
   }
 
   /** Backs up the changes that an earlier process could not store. Otherwise looks whether this catalog is the newest. */
@@ -224,6 +239,7 @@ export class CatalogBackup {
     }
     this.#retryMs = RETRY_MS_MIN
     this.#stored = changes
+    for (const [cellId, came] of this.#came) if (came <= changes) this.#came.delete(cellId)
     try {
       this.#noteStored()
     } catch (err) {

@@ -153,6 +153,6 @@ async function checkListing(
       : `the catalog's first backup ${first} is not here`
   throw new CellError(
     'object_store_mismatch',
-    `${store.url} belongs to a store, but ${missing}. If this is a copy of a bucket, complete it; if backups were removed, put them back. Only if nothing was ever stored here, remove ${STORE_OBJECT} and start again.`,
+    `${store.url} belongs to a store, but ${missing}. If this is a copy of a bucket, complete it; if backups were removed, put them back. If nothing else is stored here, remove ${STORE_OBJECT} and start again; otherwise use another prefix.`,
   )
 }

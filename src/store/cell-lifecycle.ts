@@ -1,6 +1,7 @@
 import type { ManifestHead } from '../backup/archive/manifest.ts'
 import type { BackupDestination } from '../backup/archiver/backup-destination.ts'
 import type { BackgroundRecovery } from '../backup/background-recovery.ts'
+import type { CatalogBackup } from '../backup/catalog-backup.ts'
 import type { VerificationTable } from '../backup/verify/verification-table.ts'
 import type { Clock } from '../base/clock.ts'
 import { Emitter } from '../base/emitter.ts'
@@ -15,7 +16,7 @@ import type { CellNames } from './cell-names.ts'
 import type { CellsFolder } from './cells-folder.ts'
 import type { ChangeHub } from './watch/change-hub.ts'
 
-/** What keeps something of each cell. The last three: undefined without an object store, `recovery` also if it is turned off. */
+/** What keeps something of each cell. The last four: undefined without an object store, `recovery` also if it is turned off. */
 export interface CellLifecycleParts {
   registry: CellRegistry
   names: CellNames
@@ -29,6 +30,7 @@ export interface CellLifecycleParts {
   /** Of cells whose files a deletion is about to remove. */
   deletionNotes: BuildNotes
   destination: BackupDestination | undefined
+  catalogBackup: CatalogBackup | undefined
   verifications: VerificationTable | undefined
   recovery: BackgroundRecovery | undefined
 }
@@ -61,6 +63,7 @@ export class CellLifecycle {
 
   /** The catalog has a new cell, whose file is there. */
   made(id: string, accountId: string | null): void {
+    this.#parts.catalogBackup?.cellCame(id)
     this.filesReplaced.emit(id, accountId)
   }
 
@@ -163,6 +166,7 @@ export class CellLifecycle {
     if (record?.deletedAt !== null) {
       try {
         this.#bringBack(id, record, manifest)
+        this.#parts.catalogBackup?.cellCame(id)
       } catch (error) {
         // If the catalog's disk failed, the next start may still find the commit, and then needs the files.
         if (!isCellError(error, 'cell_quarantined')) this.removeLocal(id, accountId)

@@ -19,6 +19,8 @@ export interface ReplicationParts {
   backUp(cellId: string): Promise<unknown>
   /** Stores what the catalog has changed before the call. */
   storeCatalog(): Promise<void>
+  /** Whether the catalog in the object store has the cell. */
+  isInStoredCatalog(cellId: string): boolean
   /** Whether the cell has the durability `remote`. */
   isRemote(cellId: string): boolean
   /** Whether the cell is `remote` on an object store that cannot keep its promise. */
@@ -141,6 +143,8 @@ export class Replication {
     const { withoutHistory, unreadable } = await unlessAborted(this.#parts.flush(cellId, signal), signal)
     if (unreadable.includes(cellId)) throw new Error('The files of the cell cannot be read.')
     if (withoutHistory.includes(cellId)) await this.#storeVersion(cellId, signal)
+    // A restore may have brought it back just now, or its making may still wait for the catalog: without its record nobody finds it.
+    if (!this.#parts.isInStoredCatalog(cellId)) await this.#storeCatalog(signal)
     // Only now this node has entered its prefix for sure: with nothing to ship, the version was the first that asked.
     if (this.#parts.isUnproven(cellId)) throw unproven()
   }
@@ -176,6 +180,7 @@ export function replicationOf(
     // Not in the background: the catalog is stored, too, before it is acknowledged.
     backUp: (id) => backups.backup(id, 'incremental', { origin: 'schedule' }, 'requested'),
     storeCatalog: () => core.catalogStored(),
+    isInStoredCatalog: (id) => core.catalogBackup?.hasStored(id) ?? true,
     isRemote: (id) => core.isRemote(id),
     // A store that is `remote` itself does not start there.
     isUnproven: (id) => core.guard?.excludesOthers === false && core.findCell(id)?.durability === 'remote',

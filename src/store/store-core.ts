@@ -167,9 +167,10 @@ export class StoreCore implements CellDirectory {
       this.catalogBackup = stored?.catalogBackup
       this.verifications = stored?.verifications
       this.recovery = stored?.recovery
-      const { names, hints, changes, destination, verifications, recovery } = this
-      const ofCells = { state, registry, names, files, cellsFolder, hints, changes, verifications, recovery }
-      const lifecycle = new CellLifecycle({ ...ofCells, destination, deletionNotes, clock, log })
+      const { names, hints, changes, destination, catalogBackup, verifications, recovery } = this
+      const ofCells = { state, registry, names, files, cellsFolder, hints, changes }
+      const ofBackups = { destination, catalogBackup, verifications, recovery }
+      const lifecycle = new CellLifecycle({ ...ofCells, ...ofBackups, deletionNotes, clock, log })
       this.lifecycle = lifecycle
       const imported = (id: string) => lifecycle.imported(id)
       const { spool } = this

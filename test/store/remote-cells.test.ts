@@ -2,12 +2,13 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { CellInstaller } from '../../src/backup/restore/cell-installer.ts'
-import type { CellError } from '../../src/errors.ts'
+import { CellError } from '../../src/errors.ts'
 import { createHandler } from '../../src/http/fetch-handler.ts'
 import type { CellStore } from '../../src/store/cell-store.ts'
 import { FailingStore, GatedStore } from '../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scratch-store.ts'
 import { rejectedBy } from '../support/thrown.ts'
+import { turnsUntil } from '../support/turns.ts'
 
 const REMOTE = { durability: 'remote', backups: { maxLagMs: 3_600_000 } } as const
 
@@ -236,4 +237,49 @@ describe('In durability remote', () => {
     expect(notes(cell)).toEqual([])
     await place.advanceUntil(store.close())
   })
+
+  // Promise 4: without its record nobody finds what is stored of the cell.
+  test.each(['was just made', 'a restore has just brought back'])(
+    'no change of a cell that %s is acknowledged before the catalog in the object store has the cell',
+    async (how) => {
+      const gated = new GatedStore(place.folder())
+      const store = await soon(place.create({ ...REMOTE, objectStore: gated }))
+      const returning = store.createCell()
+      await soon(returning.commit(() => returning.kv.put('before', '0')))
+      store.deleteCell(returning.id)
+      await soon(store.core.catalogStored())
+      let isFirst = true
+      gated.gates = (call, key) => {
+        if (call !== 'put' || !key.includes(store.id)) return false
+        if (isFirst) {
+          isFirst = false
+          throw new CellError('object_store_unavailable', 'Once (injected).')
+        }
+        return true
+      }
+      let restored = Promise.resolve()
+      if (how === 'a restore has just brought back') {
+        restored = store.backups.restore(returning.id).then(() => {})
+        await turnsUntil(() => store.findCell(returning.id)?.deletedAt === null, 'the cell is back')
+      }
+      const cell = how === 'was just made' ? store.createCell() : store.openCell(returning.id)
+      const before = store.backedUpTo(cell.id) ?? 0
+      let acknowledged = 0
+      const commit = (key: string) => cell.commit(() => cell.kv.put(key, '1')).then(() => acknowledged++)
+      const commits = [commit('first')]
+      place.clock.advance(300)
+      await turnsUntil(() => (store.backedUpTo(cell.id) ?? 0) > before, 'what is committed is stored')
+      commits.push(commit('second'))
+      for (let tries = 0; tries < 8; tries++) {
+        place.clock.advance(300)
+        await turnsUntil(() => gated.waiting > 0, 'the catalog waits for the object store')
+        for (let turn = 0; turn < 50; turn++) await new Promise(setImmediate)
+      }
+      const early = acknowledged
+      gated.open()
+      await soon(Promise.all([...commits, restored]))
+      expect({ early, acknowledged }).toEqual({ early: 0, acknowledged: 2 })
+      await place.advanceUntil(store.close())
+    },
+  )
 })

@@ -27,6 +27,7 @@ function replication(
     ensureLocal: async () => {},
     backUp: () => next(versions),
     storeCatalog: async () => {},
+    isInStoredCatalog: () => true,
     clock,
     isRemote: () => true,
     isUnproven: () => isUnproven,

@@ -120,6 +120,7 @@ function confirm({ cellId }: WalCell): Waits {
     ensureLocal: async () => {},
     backUp: async () => {},
     storeCatalog: async () => {},
+    isInStoredCatalog: () => true,
     isRemote: () => true,
     isUnproven: () => false,
     exists: () => true,
