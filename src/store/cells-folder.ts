@@ -1,6 +1,7 @@
 import fs from 'node:fs'
 import { HAS_CELLS_KEY, type LocalState } from '../catalog/local-state.ts'
 import { CellError } from '../errors.ts'
+import { orNoRoom } from './no-room.ts'
 
 /**
  * The folder that holds the files of all cells. If it was here with cells and is gone or empty now, its disk is not
@@ -16,10 +17,14 @@ export class CellsFolder {
     this.#state = state
   }
 
-  /** Call when the folder has a cell. */
+  /** Call when the folder has a cell. @throws `disk_full` */
   noteCell(): void {
     if (this.#isNoted) return
-    this.#state.set(HAS_CELLS_KEY, 'yes')
+    try {
+      this.#state.set(HAS_CELLS_KEY, 'yes')
+    } catch (error) {
+      throw orNoRoom(error)
+    }
     this.#isNoted = true
   }
 

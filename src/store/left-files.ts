@@ -31,13 +31,13 @@ export interface LeftFilesParts {
  */
 export function removeLeftFiles(parts: LeftFilesParts): void {
   const { registry, files, unreadable, paths, newCells, restoreNotes, deletionNotes, isOldCatalog } = parts
-  for (const id of newCells.left()) if (registry.find(id) === undefined) files.remove(id)
+  const unknown = newCells.left().filter((id) => registry.find(id) === undefined)
   const restored = restoreNotes.left()
   for (const id of restored) unreadable.look(id, () => discardRestored(paths.cell(id)))
   const isDeleted = (id: string) => (registry.find(id)?.deletedAt ?? null) !== null
   // A deleted cell can be forgotten. What else the catalog does not know is for a person to look at.
   const isGone = (id: string) => isDeleted(id) || registry.find(id) === undefined
-  const removed = [...restored.filter(isDeleted), ...deletionNotes.left().filter(isGone)]
+  const removed = [...unknown, ...restored.filter(isDeleted), ...deletionNotes.left().filter(isGone)]
   for (const id of isOldCatalog ? [] : removed) unreadable.look(id, () => files.remove(id))
   const kept = [...restored, ...removed].filter((id) => unreadable.state(id) !== undefined)
   emptySpool(parts, kept)

@@ -1,5 +1,6 @@
 import fs from 'node:fs'
 import { beforeEach, expect, onTestFinished, test, vi } from 'vitest'
+import { newCellId } from '../../src/base/store-paths.ts'
 import { CellError } from '../../src/errors.ts'
 import type { CellStore } from '../../src/store/cell-store.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scratch-store.ts'
@@ -151,3 +152,50 @@ test.each(['deleted', 'forgotten'])(
     expect(store.openCell(id).kv.get('k')).toBe('v')
   },
 )
+
+/** As a power loss can leave it: the note is back, or its removal was never synced. */
+function noteNewCell(at: ScratchPlace, id: string): void {
+  fs.mkdirSync(at.paths.spool, { recursive: true })
+  fs.writeFileSync(`${at.paths.spool}/new-cell-${id}`, '')
+}
+
+test('An unfinished new cell on a bad block holds up no start, and a later start removes its files', async () => {
+  const store = await place.create()
+  const other = await storedCell(store)
+  await store.close()
+  const id = newCellId()
+  const { directory, database } = place.paths.cell(id)
+  fs.mkdirSync(directory, { recursive: true })
+  fs.writeFileSync(database, 'unfinished')
+  noteNewCell(place, id)
+  const { rmSync } = fs
+  const failing = vi.spyOn(fs, 'rmSync').mockImplementation((file, options) => {
+    if (file !== directory) return rmSync(file, options)
+    throw Object.assign(new Error('EIO: i/o error, unlink'), { code: 'EIO', syscall: 'unlink' })
+  })
+  onTestFinished(() => failing.mockRestore())
+  const next = await place.open()
+  expect(notes(next.openCell(other))).toEqual(['stored'])
+  await next.close()
+  failing.mockRestore()
+  const later = await place.open()
+  expect(fs.existsSync(directory)).toBe(false)
+  await later.close()
+})
+
+// Invariant 14: a catalog that came back from a backup does not know the newest cells.
+test('A note of an unfinished new cell removes nothing where the catalog came back from a backup', async () => {
+  const store = await place.create()
+  await storedCell(store)
+  const older = killed()
+  const cell = createLedger(store)
+  addRow(cell, 'made since')
+  await store.close()
+  noteNewCell(place, cell.id)
+  for (const file of fs.readdirSync(place.data))
+    if (file.startsWith('catalog.db')) fs.rmSync(`${place.data}/${file}`)
+  fs.rmSync(place.objects, { recursive: true })
+  fs.renameSync(older.objects, place.objects)
+  const next = await place.open({ takeOver: true })
+  expect(isHere(next, cell.id)).toBe(true)
+})

@@ -1,4 +1,5 @@
 import path from 'node:path'
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { CellError } from '../../src/errors.ts'
 import { CellDeletions } from '../../src/workers/node/cell-deletions.ts'
@@ -108,4 +109,41 @@ test('a restore of a deleted cell waits until its files are out of the way, and 
   expect(order).toEqual(['files moved', 'restore'])
   const { rows } = await service.execute(id, { op: 'sql', sql: 'SELECT x FROM t' })
   expect(rows).toEqual([{ x: 1 }])
+})
+
+// Invariant 1: what an answer has promised is in what a restore brings back.
+test('a restore of a deleted cell has every write that was acknowledged, also those beside the deletion', async () => {
+  const { store, service } = await openWorkerStore()
+  const { id } = store.createCell()
+  const acknowledged: string[] = []
+  let n = 0
+  const write = async () => {
+    for (;;) {
+      const key = `k${n++}`
+      await service.execute(id, { op: 'kv.put', key, value: 'v' })
+      acknowledged.push(key)
+    }
+  }
+  const writers = Promise.allSettled(Array.from({ length: 4 }, write))
+  await turnsUntil(() => acknowledged.length > 20, 'writes are acknowledged')
+  await service.deleteCell(id)
+  for (const writer of await writers)
+    expect(writer).toMatchObject({ status: 'rejected', reason: { code: 'cell_not_found' } })
+  await service.restore(id)
+  const found = await service.execute(id, { op: 'kv.mget', keys: acknowledged })
+  expect(acknowledged.filter((_, i) => found[i] == null)).toEqual([])
+})
+
+test('a cell whose own statement runs is stored before it is deleted, however long that takes', async () => {
+  const { store, service } = await openWorkerStore({ service: { statementMs: 6_000 } })
+  const { id } = store.createCell()
+  await service.execute(id, { op: 'kv.put', key: 'k', value: 'v' })
+  const long = 'WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) AS n FROM c'
+  const statement = rejectedBy(service.execute(id, { op: 'sql', sql: long }))
+  // The worker has it after this turn of the event loop.
+  await turnOfTheLoop()
+  await service.deleteCell(id)
+  expect((await statement).code).toBe('statement_timeout')
+  await service.restore(id)
+  expect(await service.execute(id, { op: 'kv.get', key: 'k' })).toMatchObject({ value: 'v' })
 })

@@ -55,16 +55,26 @@ export class CellDeletions {
   }
 
   async #delete(cellId: string, options: ServedDeleteOptions): Promise<void> {
-    this.#parts.assertRunning()
-    // Undefined: the owner of the store asks.
-    const asking = options.permit?.accountId
-    await this.#storeLast(cellId, asking)
-    const { accountId } = this.#parts.core.registry.require(cellId)
+    const { workers, core, assertRunning, confirmRecord } = this.#parts
+    assertRunning()
+    const { accountId } = core.registry.require(cellId)
+    // All that is acknowledged is in the last backup: what comes from here on waits, and then finds no cell.
+    const resume = await workers.pause(cellId, { isAskedFor: options.permit?.accountId !== undefined })
+    const remove = await this.#takeOut(cellId, accountId, options).finally(resume)
+    await this.#removals.run(accountId ?? '', remove)
+    await confirmRecord(cellId)
+  }
+
+  /** Stores the cell a last time, and has it deleted with its files in place no more. @returns removes them */
+  async #takeOut(
+    cellId: string,
+    accountId: string | null,
+    options: ServedDeleteOptions,
+  ): Promise<() => Promise<void>> {
+    await this.#storeLast(cellId, options.permit?.accountId)
     const leaving = this.#moveAside(cellId, accountId, options)
     this.#leaving.set(cellId, leaving)
-    const remove = await leaving.finally(() => this.#leaving.delete(cellId))
-    await this.#removals.run(accountId ?? '', remove)
-    await this.#parts.confirmRecord(cellId)
+    return await leaving.finally(() => this.#leaving.delete(cellId))
   }
 
   /** Marks the cell as deleted, and moves its files out of the way. @returns removes them */
@@ -74,6 +84,7 @@ export class CellDeletions {
     options: ServedDeleteOptions,
   ): Promise<() => Promise<void>> {
     const { core, workers } = this.#parts
+    // Undefined: the owner of the store asks.
     const asking = options.permit?.accountId
     const deletedAt = await this.#markDeleted(cellId, accountId, options)
     await workers.runTask({ task: 'release', cellId }, { isAskedFor: asking !== undefined })

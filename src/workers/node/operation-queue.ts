@@ -38,9 +38,15 @@ export class OperationQueue {
 
   readonly turns: AccountTurns
 
-  /** @param sliceMs milliseconds that a batch may take */
-  constructor(bounds: QueueBounds, sliceMs: number) {
+  readonly #isPaused: (cellId: string) => boolean
+
+  /**
+   * @param sliceMs milliseconds that a batch may take
+   * @param isPaused whether no operation of the cell may start, here or elsewhere
+   */
+  constructor(bounds: QueueBounds, sliceMs: number, isPaused: (cellId: string) => boolean = () => false) {
     this.#bounds = bounds
+    this.#isPaused = isPaused
     this.turns = new AccountTurns(sliceMs)
   }
 
@@ -120,7 +126,7 @@ export class OperationQueue {
     const capacity = new BatchCapacity(this.#cells.size > 1, this.#accounts.size > 1, timeFor)
     for (const cellId of this.#turns()) {
       if (capacity.isFull) break
-      if (this.#held.has(cellId)) continue
+      if (this.#held.has(cellId) || this.#isPaused(cellId)) continue
       const waiting = this.#cells.get(cellId) as QueuedOperation[]
       const taken: QueuedOperation[] = []
       const share = capacity.shareOf((waiting[0] as QueuedOperation).accountId)

@@ -70,6 +70,8 @@ export class WorkerPool {
   readonly #looks: WorkerLooks
   /** Cells whose own tasks took too long, and have not succeeded since. */
   readonly #slowTasks = new Set<string>()
+  /** Cells whose operations wait. */
+  readonly #paused = new Set<string>()
   /** The cells whose `incoming.db` is being built. */
   #building: string[] = []
   #timer: Timer | undefined
@@ -96,6 +98,7 @@ export class WorkerPool {
       bounds,
       sliceMs,
       record,
+      isPaused: (cellId) => this.#paused.has(cellId),
       charged: (cellId) => this.#charged(cellId),
       worked: (time) => this.#placement.probation.worked(time),
       heldUp: (cellId, ms) => this.#heldUp(cellId, ms),
@@ -155,6 +158,21 @@ export class WorkerPool {
         if (tries >= triesMax && !this.#stopped) throw endedAgain(tries)
         ended()
       }
+    }
+  }
+
+  /**
+   * Starts no operation of the cell from here on: those that come wait, as long as they may. One pause of a cell at a time.
+   *
+   * @returns resolves once none runs, with a function that ends the pause
+   */
+  async pause(cellId: string, options: Pick<TaskOptions, 'isAskedFor'>): Promise<() => void> {
+    this.#paused.add(cellId)
+    // Its worker does it after what it runs. If that fails, the pause counts all the same.
+    await this.runTask({ task: 'quarantine', cellId }, options).catch(() => {})
+    return () => {
+      this.#paused.delete(cellId)
+      this.#placement.slotOf(cellId).resume()
     }
   }
 

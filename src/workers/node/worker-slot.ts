@@ -16,6 +16,8 @@ export interface SlotContext {
   /** Milliseconds that a batch may take. */
   sliceMs: number
   record(cellId: string): CellRecord | undefined
+  /** Whether no operation of the cell may start. */
+  isPaused(cellId: string): boolean
   /** Whose time a task of the cell takes. */
   charged(cellId: string): Charged
   /** Operations of a cell have run. */
@@ -63,7 +65,7 @@ export class WorkerSlot {
   constructor(context: SlotContext, onLost: (slot: WorkerSlot, lost: LostWorker) => void) {
     this.#context = context
     this.#onLost = onLost
-    this.queue = new OperationQueue(context.bounds, context.sliceMs)
+    this.queue = new OperationQueue(context.bounds, context.sliceMs, context.isPaused)
     this.#unresolved = new UnresolvedTransactions(context)
   }
 
@@ -120,6 +122,11 @@ export class WorkerSlot {
   /** @throws `busy` */
   add(operation: QueuedOperation): void {
     this.queue.add(operation)
+    this.#schedule()
+  }
+
+  /** What waits may start: a cell is no longer paused. */
+  resume(): void {
     this.#schedule()
   }
 

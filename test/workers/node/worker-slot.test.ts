@@ -67,6 +67,7 @@ function newSlot({ flushing }: { flushing?: Promise<void> } = {}) {
     clock: new FakeClock(),
     bounds,
     record: () => undefined,
+    isPaused: () => false,
     charged: (cellId: string) => operation(cellId),
     sliceMs: 20,
     worked: () => {},
