@@ -17,6 +17,7 @@ export type {
   CellDirectory,
   CellPage,
   CreateCellOptions,
+  FindByNameOptions,
   ListedCell,
   NamedCellOptions,
   PurgedCell,

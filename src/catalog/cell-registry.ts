@@ -28,9 +28,9 @@ export type NewCellRecord = Omit<CellRecord, 'deletedAt'>
 
 /** Which cells, and how many of them. */
 export interface CellListOptions {
-  /** Only this account's cells. */
-  accountId?: string | undefined
-  /** Only the cells of this name: at most one of each account. */
+  /** Only this account's cells; null: only those without an account. */
+  accountId?: string | null | undefined
+  /** Only the cells of this name: at most one of each account, and one without. `store.findCellByName()` looks one up. */
   name?: string | undefined
   /** Those that were deleted, in place of those that exist. A restore brings such a cell back as long as it has backups. */
   deleted?: boolean | undefined
@@ -100,7 +100,7 @@ type NumberedRow = [number, ...Row]
 type ReadPage = (
   after: number,
   count: number,
-  accountId: string | undefined,
+  accountId: string | null | undefined,
   name: string | undefined,
 ) => NumberedRow[]
 type Row = [string, string | null, string | null, number, number | null, Durability | null]
@@ -254,7 +254,7 @@ export class CellRegistry {
   #list(options: CellListOptions): RecordPage {
     checkNames(options, LIST_NAMES)
     const { accountId, name, deleted, cursor, limit } = options
-    for (const [field, value] of Object.entries({ accountId, name })) {
+    for (const [field, value] of Object.entries({ accountId: accountId ?? undefined, name })) {
       if (value !== undefined && typeof value !== 'string')
         throw new CellError('invalid_request', `${field} is a string.`, { field })
     }
@@ -273,9 +273,9 @@ export class CellRegistry {
     const prepare = (filter: string) =>
       this.#catalog.prepare(`${page} ${filter} ORDER BY number LIMIT ?`).raw()
     const all = prepare('')
-    const ofAccount = prepare('AND account_id = ?')
+    const ofAccount = prepare('AND account_id IS ?')
     const named = prepare('AND name = ?')
-    const namedOfAccount = prepare('AND account_id = ? AND name = ?')
+    const namedOfAccount = prepare('AND account_id IS ? AND name = ?')
     return (after, count, accountId, name) => {
       if (accountId !== undefined && name !== undefined)
         return namedOfAccount.all(after, accountId, name, count) as NumberedRow[]

@@ -1,7 +1,7 @@
 import { type Accounts, assertAccount } from '../auth/accounts.ts'
 import type { IdempotencyKey } from '../auth/idempotency.ts'
 import { checkNames, type Known } from '../base/known-names.ts'
-import type { CreateCellOptions, NamedCellOptions } from './cell-directory.ts'
+import type { CreateCellOptions, FindByNameOptions, NamedCellOptions } from './cell-directory.ts'
 
 /** Options of `store.close()`. */
 export interface CloseOptions {
@@ -25,6 +25,7 @@ const CREATE_NAMES: Known<CreateCellOptions> = {
   admit: true,
 }
 const NAMED_NAMES: Known<NamedCellOptions> = { accountId: true, durability: true }
+export const FIND_NAMES: Known<FindByNameOptions> = { accountId: true }
 const IDEMPOTENCY_NAMES: Known<IdempotencyKey> = { method: true, path: true, key: true, fingerprint: true }
 
 /** @throws `invalid_request` */

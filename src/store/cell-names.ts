@@ -22,6 +22,15 @@ export class CellNames {
     if (typeof name !== 'string' || name === '')
       throw new CellError('invalid_request', 'name is a string, and not empty.', { field: 'name' })
     checkDisplayName(name)
+    return this.lookUp(accountId, name)
+  }
+
+  /** As {@link find}, for any text: what can be no name is no cell's. @throws `invalid_request`, `name_ambiguous` */
+  lookUp(accountId: string | null, name: string): string | undefined {
+    for (const [field, value] of Object.entries({ accountId: accountId ?? '', name })) {
+      if (typeof value !== 'string')
+        throw new CellError('invalid_request', `${field} is a string.`, { field })
+    }
     const [id, ...others] = this.#registry.named(accountId, name)
     if (id !== undefined && others.length > 0) throw ambiguous([id, ...others])
     return id

@@ -21,6 +21,7 @@ import {
   checkNamedOptions,
   DELETE_NAMES,
   type DeleteCellOptions,
+  FIND_NAMES,
 } from './call-options.ts'
 import { CATALOG_SCHEMA } from './catalog-schema.ts'
 import type { Cell } from './cell.ts'
@@ -30,6 +31,7 @@ import type {
   CellDirectory,
   CellPage,
   CreateCellOptions,
+  FindByNameOptions,
   ListedCell,
   NamedCellOptions,
   PurgedCell,
@@ -345,6 +347,22 @@ export class CellStore implements CellDirectory {
   /** A cell's record in the catalog, also of a deleted cell. */
   findCell(id: string): CellRecord | undefined {
     return this.core.findCell(id)
+  }
+
+  /**
+   * The record of the cell that {@link cell} would open; undefined where it would make one. For names that come from outside.
+   *
+   * ```ts
+   * const record = store.findCellByName('acme')
+   * const cell = record && store.openCell(record.id)
+   * ```
+   *
+   * @throws `invalid_request`, `name_ambiguous` if an earlier version made several cells of this name
+   */
+  findCellByName(name: string, options: FindByNameOptions = {}): CellRecord | undefined {
+    checkNames(options, FIND_NAMES)
+    const id = this.core.names.lookUp(options.accountId ?? null, name)
+    return id === undefined ? undefined : this.core.findCell(id)
   }
 
   /**
