@@ -303,12 +303,14 @@ describe('the work of a transaction', () => {
     'is no async function: none of it runs in %s',
     async (method) => {
       const { cell } = await openTestCell()
-      const work = async () => {
+      const work = async (): Promise<void> => {
         cell.kv.put('a', '1')
         await null
         cell.kv.put('b', '1')
       }
-      expect(await rejectedBy((async () => cell[method](work))())).toMatchObject({ code: 'invalid_request' })
+      expect(await rejectedBy((async () => cell[method](given(work)))())).toMatchObject({
+        code: 'invalid_request',
+      })
       expect(cell.kv.list().entries).toEqual([])
     },
   )
@@ -316,8 +318,10 @@ describe('the work of a transaction', () => {
   test.each(['transaction', 'commit'] as const)('that returns a promise is undone in %s', async (method) => {
     const { cell } = await openTestCell()
     const work = () => Promise.resolve(cell.kv.put('a', '1'))
-    expect(await rejectedBy((async () => cell[method](work))())).toMatchObject({ code: 'invalid_request' })
-    const neighbours = [cell.commit(work), cell.commit(() => cell.kv.put('b', '1'))]
+    expect(await rejectedBy((async () => cell[method](given(work)))())).toMatchObject({
+      code: 'invalid_request',
+    })
+    const neighbours = [cell.commit(given(work)), cell.commit(() => cell.kv.put('b', '1'))]
     expect((await Promise.allSettled(neighbours)).map(({ status }) => status)).toEqual([
       'rejected',
       'fulfilled',
