@@ -252,7 +252,7 @@ export class CellStore implements CellDirectory {
   /**
    * Creates a cell; it is on disk when this returns.
    *
-   * @throws `name_taken` if the account has a cell of this name, `idempotency_key_reused`, `invalid_request`, `quota_exceeded`, `rate_limited`, `disk_full`
+   * @throws `name_taken` if the account has a cell of this name, `account_not_found`, `idempotency_key_reused`, `invalid_request`, `quota_exceeded`, `rate_limited`, `disk_full`
    */
   createCell(options?: CreateCellOptions): Cell & { replayed?: true }
   createCell(
@@ -425,7 +425,7 @@ export class CellStore implements CellDirectory {
    * Ends the background work and imports, checkpoints and closes every cell, and releases the directory. A second call returns
    * the promise of the first.
    *
-   * @throws `invalid_request` for an option that is not known
+   * @throws `invalid_request` for an option that is not known, or a deadline below 0
    */
   close(options: CloseOptions = {}): Promise<void> {
     checkCloseOptions(options)

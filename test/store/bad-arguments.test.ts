@@ -333,10 +333,22 @@ describe('the work of a transaction', () => {
 test('an account that does not exist gets no cell and no key', async () => {
   const { store } = await opened()
   const before = store.cells().cells.length
-  expect(thrownBy(() => store.createCell({ accountId: 'nobody' })).details).toEqual({ field: 'accountId' })
-  expect(thrownBy(() => store.apiKeys.create('nobody')).details).toEqual({ field: 'accountId' })
+  const refused = { code: 'account_not_found', details: { field: 'accountId' } }
+  expect(thrownBy(() => store.createCell({ accountId: 'nobody' }))).toMatchObject(refused)
+  expect(thrownBy(() => store.cell('x', { accountId: 'nobody' }))).toMatchObject(refused)
+  expect(thrownBy(() => store.apiKeys.create('nobody'))).toMatchObject(refused)
   expect(store.cells().cells).toHaveLength(before)
 })
+
+test.each([-1, Number.NaN, Number.POSITIVE_INFINITY, '10'])(
+  'a deadline of %s closes nothing',
+  async (deadlineMs) => {
+    const { store } = await opened()
+    const error = await rejectedBy((async () => store.close({ deadlineMs: given(deadlineMs) }))())
+    expect(error).toMatchObject({ code: 'invalid_request', details: { field: 'deadlineMs' } })
+    expect(store.cells().cells).not.toEqual([])
+  },
+)
 
 test.each(['snapshotEveryMs', 'incrementalEveryMs', 'drillEveryMs'] as const)(
   'a schedule without an object store is refused: %s',
