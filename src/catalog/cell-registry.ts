@@ -194,7 +194,7 @@ export class CellRegistry {
   /** @param except the cell that may have the name. @throws `name_taken` */
   checkName(accountId: string | null, name: string | null, except?: string): void {
     const taken = name === null ? undefined : this.named(accountId, name).find((id) => id !== except)
-    if (taken !== undefined) throw nameTaken(taken)
+    if (taken !== undefined) throw nameTaken(accountId, taken)
   }
 
   /** @param name null: it has none from now on. @throws `cell_not_found`, `name_taken` */
@@ -309,8 +309,9 @@ export function cellNotFound(): CellError {
   return new CellError('cell_not_found', 'There is no such cell.')
 }
 
-function nameTaken(id: string): CellError {
-  const message = `The account has a cell of this name already: ${id}. Use that one, or choose another name.`
+function nameTaken(accountId: string | null, id: string): CellError {
+  const has = accountId === null ? 'There is' : 'The account has'
+  const message = `${has} a cell of this name already: ${id}. Use that one, or choose another name.`
   return new CellError('name_taken', message, { field: 'name' })
 }
 

@@ -38,6 +38,7 @@ import type {
 } from './cell-directory.ts'
 import { copyCell, type ExportedFile, exportToSpool, type ServedExportOptions } from './cell-export.ts'
 import { type ImportCellOptions, importHere } from './cell-imports.ts'
+import { checkIsId } from './cell-names.ts'
 import { LocalCells } from './local-cells.ts'
 import type { ConfirmOptions } from './replication.ts'
 import type { StoreSettings } from './settings.ts'
@@ -292,6 +293,7 @@ export class CellStore implements CellDirectory {
 
   /** @throws `cell_not_found` */
   openCell(id: string): Cell {
+    checkIsId(id)
     this.#cells.record(id)
     return this.#cells.handle(id)
   }
@@ -434,6 +436,7 @@ export class CellStore implements CellDirectory {
   }
 
   async #branch(options: BranchCellOptions): Promise<Cell & { replayed?: true }> {
+    checkIsId(options.from?.cellId)
     const created = await this.core.branches.branch(options, this.backups.branches)
     await this.confirmCell(created.id).finally(() => this.#upkeep.cellMade(created.id))
     return this.#created(created)

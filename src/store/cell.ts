@@ -7,7 +7,7 @@ import { type MigrateResult, migrate } from '../engine/migrations.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
 import { runScript } from '../engine/script.ts'
 import type { SqlStatement } from '../engine/sql-policy/sql-statement.ts'
-import { checkSqlOptions } from '../engine/statements/sql-options.ts'
+import { checkBehindParams, checkSqlOptions } from '../engine/statements/sql-options.ts'
 import type { NamedParams, SqlParams, SqlResult, SqlRow, SqlValue } from '../engine/statements/sql-values.ts'
 import type { SqlOptions } from '../engine/statements/statement-runner.ts'
 import type { NoPromise, Work } from '../engine/transaction-work.ts'
@@ -137,6 +137,7 @@ export class Cell {
   /** With a row mode that is known only when the program runs. */
   sql(sql: string, params?: SqlParams, options?: SqlOptions): SqlResult<SqlRow | SqlValue[]>
   sql(sql: string, params: SqlParams = [], options: SqlOptions = {}): SqlResult<SqlRow | SqlValue[]> {
+    checkBehindParams(options)
     checkSqlOptions(options)
     return this.#use().sql(sql, params, options)
   }
@@ -156,6 +157,7 @@ export class Cell {
     params: SqlParams | NamedParams<P> = [],
     options: RowOptions = {},
   ): Row | undefined {
+    checkBehindParams(options)
     checkNames(options, GET_NAMES)
     return this.#use().statement((runner) => runner.first(sql, params as SqlParams, options)) as
       | Row

@@ -226,7 +226,8 @@ export function mayOnlyRead(): CellError {
 }
 
 function noRows(): CellError {
-  return new CellError('invalid_request', 'The statement gives no rows: use run().', { field: 'sql' })
+  const text = 'The statement gives no rows: use cell.sql(), or run() of a prepared statement.'
+  return new CellError('invalid_request', text, { field: 'sql' })
 }
 
 /** EXPLAIN shows the memory address of a virtual table, such as `vtab:55D0C8E3F2A0`, in column p4. */
