@@ -210,7 +210,7 @@ export class BackupManager {
 
   /**
    * Makes sure that a cell's data is on this machine. If its local files are lost, the newest backup is restored; the
-   * cell never appears empty (invariant 14). Parallel calls share one restore.
+   * cell never appears empty. Parallel calls share one restore.
    *
    * @throws `no_backup` if the cell has none; as {@link restore}
    */

@@ -51,8 +51,7 @@ import { Upkeep } from './upkeep.ts'
 const CLOSE_DEADLINE_MS = 10_000
 
 /**
- * A directory of cells that this process owns and opens (invariant 2). It is the composition root of the library: it
- * wires the parts together and has no logic of its own.
+ * A directory of cells that this process owns and opens: no other process can open it meanwhile.
  *
  * ```ts
  * const store = await CellStore.create('./data', { objectStore: 'file:///var/backups/cells' })
@@ -111,8 +110,7 @@ export class CellStore implements CellDirectory {
   }
 
   /**
-   * Opens the store in the directory or the object store. Creates a new one only if both are proven empty
-   * (invariant 14).
+   * Opens the store in the directory or the object store. Creates a new one only if both are proven empty.
    *
    * @throws as {@link open}
    */

@@ -295,8 +295,11 @@ describe('kv', () => {
     cell.kv.delete('k', { ifVersion: null })
     expectTypeOf(cell.kv.keys({ prefix: 'a' })).toExtend<AsyncIterable<string>>()
     expectTypeOf(cell.kv.list({ prefix: 'a', limit: 10, reverse: true })).toEqualTypeOf<
-      Paged<KvPage, KvListEntry>
+      Paged<KvPage<KvEntry>, KvEntry>
     >()
+    expectTypeOf(cell.kv.list().entries[0]).toEqualTypeOf<KvEntry | undefined>()
+    expectTypeOf(cell.kv.list({ values: false })).toEqualTypeOf<Paged<KvPage, KvListEntry>>()
+    expectTypeOf(cell.kv.list({ values: {} as boolean })).toEqualTypeOf<Paged<KvPage, KvListEntry>>()
     expectTypeOf(cell.kv.getJson<{ a: number }>('k')).toEqualTypeOf<{ a: number } | undefined>()
     expectTypeOf(cell.kv.getJson('k')).toBeUnknown()
     cell.kv.putJson('k', { a: 1 }, { ttlMs: 500 })
