@@ -3,6 +3,7 @@ import type { ApiKeys } from '../auth/api-keys.ts'
 import type { Archiver } from '../backup/archiver/archiver.ts'
 import { type BackupManager, objectStoreNotConfigured } from '../backup/backup-manager.ts'
 import type { CallOptions } from '../backup/object-store/object-store.ts'
+import { orReason } from '../backup/or-reason.ts'
 import type { VerificationTable } from '../backup/verify/verification-table.ts'
 import type { Retention } from '../backup/versions/retention.ts'
 import type { Clock } from '../base/clock.ts'
@@ -435,7 +436,7 @@ export class CellStore implements CellDirectory {
 
   async #branch(options: BranchCellOptions): Promise<Cell & { replayed?: true }> {
     checkIsId(options.from?.cellId)
-    const created = await this.core.branches.branch(options, this.backups.branches)
+    const created = await orReason(options.signal, this.core.branches.branch(options, this.backups.branches))
     await this.confirmCell(created.id).finally(() => this.#upkeep.cellMade(created.id))
     return this.#created(created)
   }
