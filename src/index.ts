@@ -8,6 +8,7 @@ export type { CellListOptions, CellRecord } from './catalog/cell-registry.ts'
 export type { Durability, SqlPolicy } from './engine/cell-settings.ts'
 export type { Growth } from './engine/delete-reserve.ts'
 export type { QuarantineState } from './engine/quarantine.ts'
+export type { NoPromise, Work } from './engine/transaction-work.ts'
 export type { CommitChanges } from './engine/watch/commit-recorder.ts'
 export type { CloseOptions, DeleteCellOptions } from './store/call-options.ts'
 export type { Cell, ExecOptions, Migration, RowOptions } from './store/cell.ts'
@@ -17,6 +18,7 @@ export type {
   CellDirectory,
   CellPage,
   CreateCellOptions,
+  FindByNameOptions,
   ListedCell,
   NamedCellOptions,
   PurgedCell,
@@ -41,6 +43,7 @@ export type { WatchSettings } from './store/watch/watch-settings.ts'
 export type { MigrateResult } from './engine/migrations.ts'
 export type { OwnerFunctionsOptions, SqlFunction, SqlFunctionOptions } from './engine/owner-functions.ts'
 export type {
+  NamedParams,
   SqlParam,
   SqlParams,
   SqlReal,

@@ -23,7 +23,7 @@ export function notesApp(store: CellStore): Hono {
   const app = new Hono()
 
   function tenant(c: Context): Cell {
-    const [found] = store.cells({ name: c.req.param('tenant') ?? '' }).cells
+    const found = store.findCellByName(c.req.param('tenant') ?? '')
     if (found === undefined) throw new HTTPException(404) // store.cell() would make one, for any path
     const cell = store.openCell(found.id)
     cell.migrate(MIGRATIONS)

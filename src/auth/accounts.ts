@@ -181,10 +181,13 @@ export class Accounts {
   }
 }
 
-/** @throws `invalid_request` for an account that does not exist: what belongs to it could be used for nothing */
+/** @throws `account_not_found`, since what belongs to it could be used for nothing; `invalid_request` for what is no text */
 export function assertAccount(accounts: Accounts, accountId: string): void {
   if (accounts.find(accountId) !== undefined) return
-  throw new CellError('invalid_request', 'There is no account with this accountId.', { field: 'accountId' })
+  const field = 'accountId'
+  if (typeof accountId !== 'string')
+    throw new CellError('invalid_request', `${field} is a string.`, { field })
+  throw new CellError('account_not_found', 'There is no account with this accountId.', { field })
 }
 
 function checkOverrides(quotas: QuotaOverrides, at = ''): void {

@@ -16,7 +16,7 @@ export interface ApiKeyRecord extends KeyScope {
 
 /** A new API key. */
 export interface CreatedApiKey extends Omit<ApiKeyRecord, 'lastUsedAt'> {
-  /** The key itself. It is kept nowhere, and cannot be shown again (invariant 12). */
+  /** The key itself. It is kept nowhere, and cannot be shown again. */
   key: string
 }
 

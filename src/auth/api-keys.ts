@@ -77,7 +77,7 @@ export class ApiKeys {
   /**
    * Makes an API key; it is on disk when this returns.
    *
-   * @throws `invalid_request` if the account does not exist, or for a malformed key, name or scope; `cell_not_found` for a
+   * @throws `account_not_found`; `invalid_request` for a malformed key, name or scope; `cell_not_found` for a
    * cell that the account does not have; `constraint_violation` if the key exists already; `quota_exceeded`,
    * `rate_limited`, `disk_full`, `store_closed`
    */

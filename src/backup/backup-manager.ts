@@ -16,6 +16,7 @@ import type { CatalogBackup } from './catalog-backup.ts'
 import { CellRestores } from './cell-restores.ts'
 import { storeBeforeDeletion } from './final-backup.ts'
 import type { CallOptions } from './object-store/object-store.ts'
+import { orReason } from './or-reason.ts'
 import type { RestorePermits } from './restore/restore-permits.ts'
 import { planRestore } from './restore/restore-plan.ts'
 import { type Flushed, holdsAllOf } from './shipping/flushes.ts'
@@ -99,10 +100,10 @@ export class BackupManager {
    * Stores the whole cell as one object. Writers are not blocked.
    *
    * @throws `cell_not_found`, `busy`, `rate_limited`, `disk_full`, `object_store_unavailable`, `object_store_error`,
-   * `object_store_mismatch`, `store_closed`
+   * `object_store_mismatch`, `store_closed`; the signal's reason
    */
   snapshot(cellId: string, options: MakeBackupOptions = {}): Promise<BackupResult> {
-    return this.backup(cellId, 'snapshot', options)
+    return orReason(options?.signal, this.backup(cellId, 'snapshot', options))
   }
 
   /**
@@ -111,7 +112,7 @@ export class BackupManager {
    * @throws as {@link snapshot}
    */
   incremental(cellId: string, options: MakeBackupOptions = {}): Promise<BackupResult> {
-    return this.backup(cellId, 'incremental', options)
+    return orReason(options?.signal, this.backup(cellId, 'incremental', options))
   }
 
   /**
@@ -129,7 +130,7 @@ export class BackupManager {
     const { version, timestamp, accountId } = options
     checkMoment({ version, timestamp }, cellId)
     this.#ownership.checkRecord(cellId, accountId)
-    return await this.#restores.request(cellId, options)
+    return await orReason(options.signal, this.#restores.request(cellId, options))
   }
 
   /**
@@ -157,7 +158,7 @@ export class BackupManager {
     try {
       return await planRestore(parts, cellId, wanted)
     } catch (error) {
-      throw toBackupError(error, options.signal)
+      throw signal?.aborted ? signal.reason : toBackupError(error)
     }
   }
 
@@ -170,7 +171,7 @@ export class BackupManager {
    * would take the last 256 MiB of the disk; as {@link restore}
    */
   verify(cellId: string, options: VerifyOptions = {}): Promise<VerifyResult> {
-    return this.prove(cellId, options, 'requested')
+    return orReason(options?.signal, this.prove(cellId, options, 'requested'))
   }
 
   /** @internal @param need `background` for a drill */
@@ -210,7 +211,7 @@ export class BackupManager {
 
   /**
    * Makes sure that a cell's data is on this machine. If its local files are lost, the newest backup is restored; the
-   * cell never appears empty (invariant 14). Parallel calls share one restore.
+   * cell never appears empty. Parallel calls share one restore.
    *
    * @throws `no_backup` if the cell has none; as {@link restore}
    */

@@ -6,7 +6,7 @@ import type { Need } from './archiver/job.ts'
 import type { CallOptions } from './object-store/object-store.ts'
 import type { VerificationTable } from './verify/verification-table.ts'
 import type { VerifyOptions, VerifyResult } from './verify/verify-types.ts'
-import { checkVersion, compareVersions, noBackupYet } from './versions/object-keys.ts'
+import { checkVersion, compareVersions, noBackup } from './versions/object-keys.ts'
 import { listingOf } from './versions/version-index.ts'
 
 export interface VerificationParts {
@@ -41,7 +41,7 @@ export class Verification {
     } catch (error) {
       if (!isCellError(error, 'backup_corrupt')) throw error
       // Its cell was deleted and purged meanwhile: nothing is missing.
-      if (isStored && (await this.#isPurged(cellId, { signal }))) throw noBackupYet()
+      if (isStored && (await this.#isPurged(cellId, { signal }))) throw noBackup()
       if (!(await this.#isMadeUpFor(cellId, version, { signal }))) {
         const { version: object, member = '' } = error.details
         table.noteDamage(cellId, { version: object ?? member, member, foundAt: clock.now() })

@@ -43,6 +43,6 @@ export const DEFAULT_LIMITS: Limits = {
 export interface ResultLimits {
   /** Rows. */
   rowsMax: number
-  /** Text and blob bytes plus eight for every other value; what is larger in JSON or memory counts more: see answer-cost.ts. */
+  /** Text and blob bytes plus eight for every other value; what is larger in JSON or memory counts more. */
   bytesMax: number
 }

@@ -99,12 +99,12 @@ export class AccountQuotas {
 
   /** @throws `quota_exceeded` if the account has its quota of cells */
   checkCells(accountId: string, count: () => number): void {
-    check('cellsMax', 'cells', this.of(accountId, 'cellsMax'), count)
+    check('cellsMax', 'cell', this.of(accountId, 'cellsMax'), count)
   }
 
   /** @throws `quota_exceeded` if the account has its quota of API keys */
   checkApiKeys(accountId: string, count: () => number): void {
-    check('apiKeysMax', 'active API keys', this.of(accountId, 'apiKeysMax'), count)
+    check('apiKeysMax', 'active API key', this.of(accountId, 'apiKeysMax'), count)
   }
 
   /**
@@ -157,10 +157,12 @@ function creations(perSecond: number | undefined, clock: Clock): Creations | und
   return { perSecond, burst, buckets: new TokenBuckets({ perSecond, burst }, clock) }
 }
 
-function check(name: keyof Quotas, what: string, limit: number | undefined, count: () => number): void {
+/** @param one of what is counted */
+function check(name: keyof Quotas, one: string, limit: number | undefined, count: () => number): void {
   if (limit === undefined) return
   const usage = count()
-  if (usage >= limit) throw quotaExceeded(name, `The account has ${usage} ${what}`, limit, usage)
+  if (usage >= limit)
+    throw quotaExceeded(name, `The account has ${usage} ${one}${usage === 1 ? '' : 's'}`, limit, usage)
 }
 
 /** @param has the first clause of the message: what the account has */

@@ -28,9 +28,9 @@ export type NewCellRecord = Omit<CellRecord, 'deletedAt'>
 
 /** Which cells, and how many of them. */
 export interface CellListOptions {
-  /** Only this account's cells. */
-  accountId?: string | undefined
-  /** Only the cells of this name: at most one of each account. */
+  /** Only this account's cells; null: only those without an account. */
+  accountId?: string | null | undefined
+  /** Only the cells of this name: at most one of each account, and one without. `store.findCellByName()` looks one up. */
   name?: string | undefined
   /** Those that were deleted, in place of those that exist. A restore brings such a cell back as long as it has backups. */
   deleted?: boolean | undefined
@@ -100,7 +100,7 @@ type NumberedRow = [number, ...Row]
 type ReadPage = (
   after: number,
   count: number,
-  accountId: string | undefined,
+  accountId: string | null | undefined,
   name: string | undefined,
 ) => NumberedRow[]
 type Row = [string, string | null, string | null, number, number | null, Durability | null]
@@ -194,7 +194,7 @@ export class CellRegistry {
   /** @param except the cell that may have the name. @throws `name_taken` */
   checkName(accountId: string | null, name: string | null, except?: string): void {
     const taken = name === null ? undefined : this.named(accountId, name).find((id) => id !== except)
-    if (taken !== undefined) throw nameTaken(taken)
+    if (taken !== undefined) throw nameTaken(accountId, taken)
   }
 
   /** @param name null: it has none from now on. @throws `cell_not_found`, `name_taken` */
@@ -254,7 +254,7 @@ export class CellRegistry {
   #list(options: CellListOptions): RecordPage {
     checkNames(options, LIST_NAMES)
     const { accountId, name, deleted, cursor, limit } = options
-    for (const [field, value] of Object.entries({ accountId, name })) {
+    for (const [field, value] of Object.entries({ accountId: accountId ?? undefined, name })) {
       if (value !== undefined && typeof value !== 'string')
         throw new CellError('invalid_request', `${field} is a string.`, { field })
     }
@@ -273,9 +273,9 @@ export class CellRegistry {
     const prepare = (filter: string) =>
       this.#catalog.prepare(`${page} ${filter} ORDER BY number LIMIT ?`).raw()
     const all = prepare('')
-    const ofAccount = prepare('AND account_id = ?')
+    const ofAccount = prepare('AND account_id IS ?')
     const named = prepare('AND name = ?')
-    const namedOfAccount = prepare('AND account_id = ? AND name = ?')
+    const namedOfAccount = prepare('AND account_id IS ? AND name = ?')
     return (after, count, accountId, name) => {
       if (accountId !== undefined && name !== undefined)
         return namedOfAccount.all(after, accountId, name, count) as NumberedRow[]
@@ -309,8 +309,9 @@ export function cellNotFound(): CellError {
   return new CellError('cell_not_found', 'There is no such cell.')
 }
 
-function nameTaken(id: string): CellError {
-  const message = `The account has a cell of this name already: ${id}. Use that one, or choose another name.`
+function nameTaken(accountId: string | null, id: string): CellError {
+  const has = accountId === null ? 'There is' : 'The account has'
+  const message = `${has} a cell of this name already: ${id}. Use that one, or choose another name.`
   return new CellError('name_taken', message, { field: 'name' })
 }
 

@@ -12,6 +12,7 @@ import { addStatusCommand } from './commands/status-command.ts'
 import { refuseUnknownVariables } from './environment.ts'
 import { examples } from './output.ts'
 import { addRefusedUrl, checkPlace } from './remote/remote-flags.ts'
+import { WrongUsage } from './report-error.ts'
 
 const HELP = 'help'
 
@@ -71,7 +72,19 @@ export function buildProgram(): Command {
   addRecoverCommand(program)
   addStatusCommand(program)
   addRefusedUrl(program)
+  nameInErrors(program)
   return addHelpOfAnyCommand(program)
+}
+
+/** What commander throws does not say which command it is about. */
+function nameInErrors(group: Command): void {
+  for (const command of group.commands) {
+    const name = [...groupsOf(command), command.name()].join(' ')
+    command.exitOverride((error) => {
+      throw new WrongUsage(error, name)
+    })
+    nameInErrors(command)
+  }
 }
 
 /** Commander's own `help` looks no deeper than `help backups`, and takes any name for the program's. */

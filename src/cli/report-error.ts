@@ -23,6 +23,16 @@ interface Explained {
   message: string
 }
 
+/** An error of commander's, with the command that was used wrongly: `keys list`. */
+export class WrongUsage extends CommanderError {
+  readonly command: string
+
+  constructor({ exitCode, code, message }: CommanderError, command: string) {
+    super(exitCode, code, message)
+    this.command = command
+  }
+}
+
 /** What commander throws after it has shown the help or the version. */
 const SHOWN = ['commander.helpDisplayed', 'commander.version']
 /** Also that was asked for. Or a group of commands was given no command: commander then wants to end with an error. */
@@ -44,12 +54,14 @@ export function reportError(error: unknown, json: boolean): ErrorReport {
   return { exitCode: isSetting ? EXIT_USAGE : EXIT_FAILED, text: format(explain(error, json), json) }
 }
 
-function explainUsage({ code, message }: CommanderError): Explained {
+function explainUsage(error: CommanderError): Explained {
+  const { code, message } = error
   if (code === HELP) return { code: 'invalid_request', message: 'The command is missing.' }
   const sentence = message.replace(/^error: /, '').replace(/\n\(?(.*?)\)?$/s, '. $1')
+  const help = error instanceof WrongUsage ? `cellstore help ${error.command}` : 'cellstore help'
   return {
     code: code === 'commander.invalidArgument' ? 'invalid_setting' : 'invalid_request',
-    message: `${sentence.replace(/[.?]?$/, (end) => (end === '' ? '.' : end))} See \`cellstore help\`.`,
+    message: `${sentence.replace(/[.?]?$/, (end) => (end === '' ? '.' : end))} See \`${help}\`.`,
   }
 }
 

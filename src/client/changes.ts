@@ -1,11 +1,12 @@
 import type { ChangeEvent, ChangesOptions } from './change-types.ts'
+import { ConnectionLost } from './connection-lost.ts'
 import { EventReader } from './event-reader.ts'
 import { ProblemError } from './problem-error.ts'
 import type { Problem } from './types.ts'
 
 /** How a stream is asked for, and what is waited for before it is asked for again. */
 export interface ChangesSource {
-  /** @throws `ProblemError` for a refusal */
+  /** @throws `ProblemError` for a refusal, `ConnectionLost`; `TypeError` for what was asked wrongly, or not answered by a server */
   open(headers: Record<string, string>): Promise<Response>
   wait(ms: number, signal?: AbortSignal): Promise<void>
 }
@@ -15,11 +16,17 @@ const RETRY_MS = 1_000
 /** The server goes away, and another one takes over. */
 const COMES_BACK: readonly string[] = ['shutting_down', 'busy', 'cell_restoring']
 
-/** The changes of a cell. A connection that ends is made again, and goes on where it ended. */
+/**
+ * The changes of a cell. A connection that ends is made again, and goes on where it ended.
+ *
+ * @throws `TypeError` for a mistake in the call, which no other try would mend
+ */
 export async function* readChanges(
   source: ChangesSource,
   { lastEventId, signal, headers }: ChangesOptions,
 ): AsyncGenerator<ChangeEvent, void, undefined> {
+  if (lastEventId !== undefined && typeof lastEventId !== 'string')
+    throw new TypeError('lastEventId must be a string.')
   let last = lastEventId
   let retryMs = RETRY_MS
   for (;;) {
@@ -27,21 +34,26 @@ export async function* readChanges(
     const reader = new EventReader()
     try {
       const sent = { ...headers, ...(last === undefined ? {} : { 'last-event-id': last }) }
-      const { body } = await source.open(sent)
-      for await (const event of reader.read(body as ReadableStream<Uint8Array>)) {
+      for await (const event of reader.read(bodyOf(await source.open(sent)))) {
         if (event.type === 'end') throw ended(event)
         yield event
       }
     } catch (error) {
       signal?.throwIfAborted()
-      const isRefusal = error instanceof ProblemError && !COMES_BACK.includes(error.code)
-      // What fetch throws is a TypeError: the connection was not made, or has broken off.
-      if (isRefusal || !(error instanceof ProblemError || error instanceof TypeError)) throw error
+      const comesBack = error instanceof ProblemError && COMES_BACK.includes(error.code)
+      if (!comesBack && !(error instanceof ConnectionLost)) throw error
     }
     last = reader.lastEventId ?? last
     retryMs = reader.retryMs ?? retryMs
     await source.wait(retryMs, signal)
   }
+}
+
+/** @throws `TypeError` for an answer of something else */
+function bodyOf({ status, headers, body }: Response): ReadableStream<Uint8Array> {
+  if (body !== null && /^text\/event-stream\b/.test(headers.get('content-type') ?? '')) return body
+  void body?.cancel()
+  throw new TypeError(`The server answered ${status} without a stream of events.`)
 }
 
 function ended({ code, detail }: { code: string; detail: string }): ProblemError {

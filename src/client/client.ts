@@ -1,4 +1,5 @@
 import { type ChangesSource, readChanges } from './changes.ts'
+import { fetchOrLose, isProblemDocument } from './connection-lost.ts'
 import type { OperationRow } from './operation-row.ts'
 import { OPERATIONS } from './operations.generated.ts'
 import { ProblemError } from './problem-error.ts'
@@ -63,12 +64,15 @@ const CHANGES: OperationRow = {
 }
 
 function changesOf(options: ClientOptions): Client['changes'] {
+  const fetch = fetchOrLose(options.fetch)
   return ({ tables, ...args }, given = {}) => {
     const source: ChangesSource = {
-      open: (headers) => {
+      open: async (headers) => {
+        if (tables !== undefined && !Array.isArray(tables))
+          throw new TypeError('tables must be a list of names.')
         const call = { signal: given.signal, headers }
         const { url, init } = requestOf(CHANGES, { ...args, tables: tables?.join() }, call, options)
-        return exchange(CHANGES, url, init, call, options)
+        return await exchange(CHANGES, url, init, call, { ...options, fetch })
       },
       wait: options.wait ?? wait,
     }
@@ -173,10 +177,9 @@ function segmentOf(name: string, value: unknown): string {
 
 /** What stands between may answer too, in other words. */
 async function problemOf(response: Response): Promise<Problem> {
-  const { status, headers } = response
+  const { status } = response
   const text = await response.text()
-  if (/^application\/problem\+json\b/.test(headers.get('content-type') ?? ''))
-    return JSON.parse(text) as Problem
+  if (isProblemDocument(response)) return JSON.parse(text) as Problem
   throw new TypeError(`The server answered ${status} without a problem document: ${text.slice(0, 200)}`)
 }
 

@@ -1,4 +1,5 @@
 import type { ChangeEvent } from './change-types.ts'
+import { ConnectionLost } from './connection-lost.ts'
 
 type EndEvent = { type: 'end'; code: string; detail: string }
 
@@ -12,12 +13,15 @@ export class EventReader {
   #data = ''
   #rest = ''
 
+  /** @throws `ConnectionLost` if the body breaks off */
   async *read(body: ReadableStream<Uint8Array>): AsyncGenerator<ChangeEvent | EndEvent, void, undefined> {
     const decoder = new TextDecoder()
     const reader = body.getReader()
     try {
       for (;;) {
-        const { done, value } = await reader.read()
+        const { done, value } = await reader.read().catch((error: unknown) => {
+          throw new ConnectionLost('The connection broke off.', { cause: error })
+        })
         if (done) return
         const lines = (this.#rest + decoder.decode(value, { stream: true })).split('\n')
         this.#rest = lines.pop() as string

@@ -69,7 +69,10 @@ export type Client = {
 } & {
   /**
    * The commits of a cell from now on, for `for await`: what each touched. The first change is a reset, which says: read
-   * again all that you need. A connection that ends is made again, and goes on where it ended.
+   * again all that you need. A connection that ends is made again, and goes on where it ended; so is one that is not made,
+   * because of the network or because a proxy does not reach the server.
+   *
+   * @throws `TypeError` for a mistake in the call, and for an answer that is no server's; {@link ProblemError}; the signal's reason
    */
   changes(args: ChangesArguments, options?: ChangesOptions): AsyncGenerator<ChangeEvent, void, undefined>
   /** Reads an entry; undefined while it still has the version that the header names. */

@@ -31,6 +31,8 @@ export interface CellDatabaseSettings {
   checkpointBytes: number
   /** What the owner has added to SQL. */
   ownerFunctions?: OwnerFunctions | undefined
+  /** No statement attaches a file below it. */
+  storeDirectory?: string | undefined
   /** Whose commits are stored together with this cell's, if any are. */
   shared?: { commits: SharedCommits; cellId: string } | undefined
   /** Counts what the cells of a process do together. */

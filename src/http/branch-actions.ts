@@ -1,5 +1,7 @@
 import * as z from 'zod'
 import type { CellSource } from '../backup/versions/cell-source.ts'
+import { isCellId } from '../base/store-paths.ts'
+import { cellNotFound } from '../catalog/cell-registry.ts'
 import { parseFields, text } from '../service/json/fields.ts'
 import { checkedByHand, noted } from '../service/json/schema-notes.ts'
 import { decodeTime, time } from '../service/json/time-field.ts'
@@ -19,9 +21,10 @@ export const sourceField = noted(
   { description: 'The new cell gets the state of this cell of the account, also of a deleted one.' },
 ).optional()
 
-/** @throws `invalid_request` */
+/** @throws `invalid_request`, `cell_not_found` */
 export function decodeSource(from: unknown): CellSource {
   const { cell_id: cellId, version, timestamp } = parseFields(sourceSchema, from, 'from')
+  if (!isCellId(cellId)) throw cellNotFound()
   return {
     cellId,
     version,

@@ -35,7 +35,7 @@ export class KeptBackups {
     if (this.#requested.of(accountId) >= this.#max) await this.#recount(accountId, cellId)
     const usage = this.#requested.of(accountId)
     if (usage >= this.#max) {
-      const has = `The account has requested ${usage} backups that are kept`
+      const has = `The account has requested ${usage} ${usage === 1 ? 'backup that is' : 'backups that are'} kept`
       throw quotaExceeded('backupsMax', has, this.#max, usage)
     }
     // Before it is made: several can be under way.

@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import type { AccountRecord } from '../auth/accounts.ts'
 import { scopeOf } from '../auth/key-scope.ts'
 import type { CellRecord } from '../catalog/cell-registry.ts'
 import { CellError } from '../errors.ts'
@@ -34,6 +35,7 @@ const MEMORY = {
 }
 /** Accounts that an error names; there may be thousands. */
 const ACCOUNTS_NAMED_MAX = 20
+const OR_NEW = ', or make one with --new-account'
 
 const greet = openAction(() => ok(greeting()))
 
@@ -62,7 +64,8 @@ const createKey = ownerActionWith(createKeySchema, (call, body) => {
     const message = 'A new account has no cells yet: leave out cell_ids, or name an account.'
     throw new CellError('invalid_request', message, { field: 'cell_ids' })
   }
-  const accountId = body.new_account === true ? store.accounts.create().id : accountOf(store, body.account)
+  const accountId =
+    body.new_account === true ? store.accounts.create().id : accountOf(store, body.account, OR_NEW)
   const created = inBodyTerms(() => store.apiKeys.create(accountId, options))
   if (body.new_account === true) logAccountChange(call, 'an account is created', accountId)
   logKeyChange(call, 'created', { id: created.id, accountId })
@@ -207,20 +210,27 @@ function accountIds(store: CellDirectory): string[] {
   return store.accounts.list().map(({ id }) => id)
 }
 
-/** The account that is named, or else the only one. @throws `invalid_request` */
-function accountOf(store: CellDirectory, named: string | undefined): string {
+/**
+ * The account that is named, or else the only one.
+ *
+ * @param orElse what the caller may do in place of a choice
+ * @throws `invalid_request`
+ */
+function accountOf(store: CellDirectory, named: string | undefined, orElse = ''): string {
   if (named !== undefined && store.accounts.find(named) !== undefined) return named
-  const ids = accountIds(store)
-  const [only] = ids
-  if (named === undefined && only !== undefined && ids.length === 1) return only
-  throw new CellError('invalid_request', whichAccount(named, ids), { field: 'account' })
+  const accounts = store.accounts.list()
+  const [only] = accounts
+  if (named === undefined && only !== undefined && accounts.length === 1) return only.id
+  throw new CellError('invalid_request', whichAccount(named, accounts, orElse), { field: 'account' })
 }
 
-function whichAccount(named: string | undefined, ids: readonly string[]): string {
-  if (ids.length === 0)
+function whichAccount(named: string | undefined, accounts: readonly AccountRecord[], orElse: string): string {
+  if (accounts.length === 0)
     return 'The store has no account yet. `cellstore keys create --new-account` makes one, with a key.'
-  const more = ids.length > ACCOUNTS_NAMED_MAX ? `, and ${ids.length - ACCOUNTS_NAMED_MAX} more` : ''
-  const list = ids.slice(0, ACCOUNTS_NAMED_MAX).join(', ') + more
+  const more =
+    accounts.length > ACCOUNTS_NAMED_MAX ? `, and ${accounts.length - ACCOUNTS_NAMED_MAX} more` : ''
+  const shown = accounts.slice(0, ACCOUNTS_NAMED_MAX)
+  const list = shown.map(({ id, name }) => (name === null ? id : `${id} (${name})`)).join(', ') + more
   if (named !== undefined) return `There is no account with this id. The ids are: ${list}.`
-  return `The store has ${ids.length} accounts. Choose one with --account. The ids are: ${list}.`
+  return `The store has ${accounts.length} accounts. Choose one with --account${orElse}. The ids are: ${list}.`
 }

@@ -93,8 +93,8 @@ export interface KvListEntry extends Omit<KvEntry, 'value'> {
 }
 
 /** A page of a listing. */
-export interface KvPage {
-  entries: KvListEntry[]
+export interface KvPage<Entry extends KvListEntry = KvListEntry> {
+  entries: Entry[]
   /** Pass as `cursor` for the next page; null after the last. */
   nextCursor: string | null
 }

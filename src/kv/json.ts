@@ -1,3 +1,4 @@
+import { shownValue } from '../base/shown-value.ts'
 import { CellError } from '../errors.ts'
 
 /** @throws `invalid_request` for a value that JSON can't hold */
@@ -6,8 +7,18 @@ export function toJson(value: unknown): string {
   try {
     text = JSON.stringify(value)
   } catch (cause) {
-    throw new CellError('invalid_request', 'The value has no JSON form.', { field: 'value', cause })
+    throw noForm(reasonOf(cause), cause)
   }
   if (text !== undefined) return text
-  throw new CellError('invalid_request', 'The value has no JSON form.', { field: 'value' })
+  throw noForm(`it is ${shownValue(value)}`)
+}
+
+function noForm(why: string, cause?: unknown): CellError {
+  const details = { field: 'value', ...(cause === undefined ? {} : { cause }) }
+  return new CellError('invalid_request', `The value has no JSON form: ${why}.`, details)
+}
+
+/** JSON.stringify says it in the first line, and draws a circle below. */
+function reasonOf(cause: unknown): string {
+  return cause instanceof Error ? (cause.message.split('\n', 1)[0] as string) : 'its toJSON() fails'
 }

@@ -204,6 +204,9 @@ export class Kv {
    *
    * @throws `invalid_request` for a bad limit or cursor
    */
+  list(options?: KvListOptions & { values?: true | undefined }): Paged<KvPage<KvEntry>, KvEntry>
+  /** Without their values, which are not read then; or with a choice that is known only when the program runs. */
+  list(options: KvListOptions): Paged<KvPage, KvListEntry>
   list(options: KvListOptions = {}): Paged<KvPage, KvListEntry> {
     const { limits } = this.#context
     checkListOptions(options)

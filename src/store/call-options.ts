@@ -1,7 +1,8 @@
 import { type Accounts, assertAccount } from '../auth/accounts.ts'
 import type { IdempotencyKey } from '../auth/idempotency.ts'
 import { checkNames, type Known } from '../base/known-names.ts'
-import type { CreateCellOptions, NamedCellOptions } from './cell-directory.ts'
+import { CellError } from '../errors.ts'
+import type { CreateCellOptions, FindByNameOptions, NamedCellOptions } from './cell-directory.ts'
 
 /** Options of `store.close()`. */
 export interface CloseOptions {
@@ -25,14 +26,20 @@ const CREATE_NAMES: Known<CreateCellOptions> = {
   admit: true,
 }
 const NAMED_NAMES: Known<NamedCellOptions> = { accountId: true, durability: true }
+export const FIND_NAMES: Known<FindByNameOptions> = { accountId: true }
 const IDEMPOTENCY_NAMES: Known<IdempotencyKey> = { method: true, path: true, key: true, fingerprint: true }
 
 /** @throws `invalid_request` */
 export function checkCloseOptions(options: CloseOptions): void {
   checkNames(options, CLOSE_NAMES)
+  const { deadlineMs } = options
+  if (deadlineMs === undefined || (Number.isFinite(deadlineMs) && deadlineMs >= 0)) return
+  throw new CellError('invalid_request', 'deadlineMs must be a number of milliseconds, 0 or more.', {
+    field: 'deadlineMs',
+  })
 }
 
-/** @throws `invalid_request`, also for an account that does not exist: nobody could use its cell over HTTP */
+/** @throws `invalid_request`; `account_not_found`: nobody could use its cell over HTTP */
 export function checkCreateOptions(options: CreateCellOptions, accounts: Accounts): void {
   checkNames(options, CREATE_NAMES)
   const { accountId, idempotency } = options

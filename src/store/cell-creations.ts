@@ -4,6 +4,7 @@ import { toBackupError } from '../backup/archive/backup-errors.ts'
 import type { Clock } from '../base/clock.ts'
 import { checkDisplayName } from '../base/display-name.ts'
 import { KeyedQueue } from '../base/keyed-queue.ts'
+import { notOneOf } from '../base/shown-value.ts'
 import { newCellId } from '../base/store-paths.ts'
 import type { Turns } from '../base/turns.ts'
 import type { AccountQuotas } from '../catalog/account-quotas.ts'
@@ -231,9 +232,6 @@ export class CellCreations {
 function checkDurability(durability: string | undefined): void {
   const choices: readonly string[] = DURABILITIES
   if (durability === undefined || choices.includes(durability)) return
-  throw new CellError(
-    'invalid_request',
-    `durability must be one of ${choices.join(', ')}, not ${String(durability)}.`,
-    { field: 'durability' },
-  )
+  const field = 'durability'
+  throw new CellError('invalid_request', notOneOf(field, durability, choices), { field })
 }

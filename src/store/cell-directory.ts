@@ -39,6 +39,12 @@ export interface CreateCellOptions {
 /** Whose cell `store.cell()` opens, and what it is made with if it does not exist. */
 export type NamedCellOptions = Pick<CreateCellOptions, 'accountId' | 'durability'>
 
+/** Whose cell `store.findCellByName()` looks up. */
+export interface FindByNameOptions {
+  /** The account's; left out or null: among the cells without an account. */
+  accountId?: string | null | undefined
+}
+
 /** A cell in a listing. */
 export interface ListedCell extends CellRecord {
   /** Bytes of the database and its write-ahead log on this machine; 0 while the local data is missing. */

@@ -1,5 +1,7 @@
 import { checkDisplayName } from '../base/display-name.ts'
 import type { Log } from '../base/log.ts'
+import { shownValue } from '../base/shown-value.ts'
+import { isCellId } from '../base/store-paths.ts'
 import type { CellRecord, CellRegistry } from '../catalog/cell-registry.ts'
 import { CellError } from '../errors.ts'
 
@@ -22,6 +24,15 @@ export class CellNames {
     if (typeof name !== 'string' || name === '')
       throw new CellError('invalid_request', 'name is a string, and not empty.', { field: 'name' })
     checkDisplayName(name)
+    return this.lookUp(accountId, name)
+  }
+
+  /** As {@link find}, for any text: what can be no name is no cell's. @throws `invalid_request`, `name_ambiguous` */
+  lookUp(accountId: string | null, name: string): string | undefined {
+    for (const [field, value] of Object.entries({ accountId: accountId ?? '', name })) {
+      if (typeof value !== 'string')
+        throw new CellError('invalid_request', `${field} is a string.`, { field })
+    }
     const [id, ...others] = this.#registry.named(accountId, name)
     if (id !== undefined && others.length > 0) throw ambiguous([id, ...others])
     return id
@@ -46,6 +57,17 @@ export class CellNames {
     )
     return null
   }
+}
+
+/**
+ * A library's caller may have taken a name for an id. Over HTTP it is one answer for all.
+ *
+ * @throws `cell_not_found` for a text that is no id
+ */
+export function checkIsId(id: unknown): void {
+  if (typeof id !== 'string' || isCellId(id)) return
+  const text = `There is no such cell: ${shownValue(id)} is not an id. store.cell(name) takes a name.`
+  throw new CellError('cell_not_found', text)
 }
 
 function ambiguous(ids: readonly string[]): CellError {

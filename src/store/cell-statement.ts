@@ -3,7 +3,14 @@ import type { ResultLimits } from '../base/limits.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
 import { rowObject } from '../engine/statements/rows.ts'
 import { checkSqlOptions } from '../engine/statements/sql-options.ts'
-import type { SqlParam, SqlParams, SqlReal, SqlRow, SqlValue } from '../engine/statements/sql-values.ts'
+import type {
+  NamedParams,
+  SqlParam,
+  SqlParams,
+  SqlReal,
+  SqlRow,
+  SqlValue,
+} from '../engine/statements/sql-values.ts'
 import type { SqlOptions } from '../engine/statements/statement-runner.ts'
 
 /** How {@link Cell.prepare}'s statement is run. */
@@ -23,7 +30,9 @@ export interface RunResult {
 }
 
 /** Of {@link CellStatement}: values for `?` one by one, or all of them as a list or, for named placeholders, an object. */
-export type StatementParams = readonly SqlParam[] | readonly [SqlParams]
+export type StatementParams<P extends object = never> =
+  | readonly SqlParam[]
+  | readonly [SqlParams | NamedParams<P>]
 
 /** What `iterate()` reads at once, if the statement has no limits of its own. */
 const ITERATE_LIMITS: ResultLimits = { rowsMax: Number.MAX_SAFE_INTEGER, bytesMax: 64 * 1_048_576 }
@@ -73,7 +82,7 @@ export class CellStatement<Row = SqlRow> {
    *
    * @throws `invalid_request` for a statement that gives no rows
    */
-  get(...params: StatementParams): Row | undefined {
+  get<P extends object = never>(...params: StatementParams<P>): Row | undefined {
     const row = this.#use().statement((runner) =>
       runner.first(this.source, paramsOf(params), this.#runOptions),
     )
@@ -81,13 +90,13 @@ export class CellStatement<Row = SqlRow> {
   }
 
   /** All rows. @throws `result_too_large` beyond the statement's `limits` */
-  all(...params: StatementParams): Row[] {
+  all<P extends object = never>(...params: StatementParams<P>): Row[] {
     const { rows } = this.#use().sql<Row | SqlValue[]>(this.source, paramsOf(params), this.#runOptions)
     return (this.#shape === 'value' ? (rows as SqlValue[][]).map(([value]) => value) : rows) as Row[]
   }
 
   /** Runs it without keeping rows. Outside {@link Cell.transaction} a change is committed when this returns. */
-  run(...params: StatementParams): RunResult {
+  run<P extends object = never>(...params: StatementParams<P>): RunResult {
     const { changes, lastInsertRowid } = this.#use().sql(this.source, paramsOf(params), this.#options)
     return { changes, lastInsertRowid }
   }
@@ -99,7 +108,7 @@ export class CellStatement<Row = SqlRow> {
    *
    * @throws `result_too_large`, at the first step
    */
-  *iterate(...params: StatementParams): Generator<Row, void, undefined> {
+  *iterate<P extends object = never>(...params: StatementParams<P>): Generator<Row, void, undefined> {
     const options = {
       ...this.#options,
       limits: this.#options.limits ?? ITERATE_LIMITS,
@@ -135,7 +144,7 @@ export class CellStatement<Row = SqlRow> {
   }
 }
 
-function paramsOf(params: StatementParams): SqlParams {
+function paramsOf<P extends object>(params: StatementParams<P>): SqlParams {
   const [only] = params
   if (params.length !== 1 || typeof only !== 'object' || only === null) return params as readonly SqlParam[]
   return only instanceof Uint8Array || isReal(only) ? [only] : (only as SqlParams)

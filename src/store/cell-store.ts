@@ -3,6 +3,7 @@ import type { ApiKeys } from '../auth/api-keys.ts'
 import type { Archiver } from '../backup/archiver/archiver.ts'
 import { type BackupManager, objectStoreNotConfigured } from '../backup/backup-manager.ts'
 import type { CallOptions } from '../backup/object-store/object-store.ts'
+import { orReason } from '../backup/or-reason.ts'
 import type { VerificationTable } from '../backup/verify/verification-table.ts'
 import type { Retention } from '../backup/versions/retention.ts'
 import type { Clock } from '../base/clock.ts'
@@ -21,6 +22,7 @@ import {
   checkNamedOptions,
   DELETE_NAMES,
   type DeleteCellOptions,
+  FIND_NAMES,
 } from './call-options.ts'
 import { CATALOG_SCHEMA } from './catalog-schema.ts'
 import type { Cell } from './cell.ts'
@@ -30,12 +32,14 @@ import type {
   CellDirectory,
   CellPage,
   CreateCellOptions,
+  FindByNameOptions,
   ListedCell,
   NamedCellOptions,
   PurgedCell,
 } from './cell-directory.ts'
 import { copyCell, type ExportedFile, exportToSpool, type ServedExportOptions } from './cell-export.ts'
 import { type ImportCellOptions, importHere } from './cell-imports.ts'
+import { checkIsId } from './cell-names.ts'
 import { LocalCells } from './local-cells.ts'
 import type { ConfirmOptions } from './replication.ts'
 import type { StoreSettings } from './settings.ts'
@@ -48,8 +52,7 @@ import { Upkeep } from './upkeep.ts'
 const CLOSE_DEADLINE_MS = 10_000
 
 /**
- * A directory of cells that this process owns and opens (invariant 2). It is the composition root of the library: it
- * wires the parts together and has no logic of its own.
+ * A directory of cells that this process owns and opens: no other process can open it meanwhile.
  *
  * ```ts
  * const store = await CellStore.create('./data', { objectStore: 'file:///var/backups/cells' })
@@ -108,8 +111,7 @@ export class CellStore implements CellDirectory {
   }
 
   /**
-   * Opens the store in the directory or the object store. Creates a new one only if both are proven empty
-   * (invariant 14).
+   * Opens the store in the directory or the object store. Creates a new one only if both are proven empty.
    *
    * @throws as {@link open}
    */
@@ -250,7 +252,7 @@ export class CellStore implements CellDirectory {
   /**
    * Creates a cell; it is on disk when this returns.
    *
-   * @throws `name_taken` if the account has a cell of this name, `idempotency_key_reused`, `invalid_request`, `quota_exceeded`, `rate_limited`, `disk_full`
+   * @throws `name_taken` if the account has a cell of this name, `account_not_found`, `idempotency_key_reused`, `invalid_request`, `quota_exceeded`, `rate_limited`, `disk_full`
    */
   createCell(options?: CreateCellOptions): Cell & { replayed?: true }
   createCell(
@@ -290,6 +292,7 @@ export class CellStore implements CellDirectory {
 
   /** @throws `cell_not_found` */
   openCell(id: string): Cell {
+    checkIsId(id)
     this.#cells.record(id)
     return this.#cells.handle(id)
   }
@@ -345,6 +348,22 @@ export class CellStore implements CellDirectory {
   /** A cell's record in the catalog, also of a deleted cell. */
   findCell(id: string): CellRecord | undefined {
     return this.core.findCell(id)
+  }
+
+  /**
+   * The record of the cell that {@link cell} would open; undefined where it would make one. For names that come from outside.
+   *
+   * ```ts
+   * const record = store.findCellByName('acme')
+   * const cell = record && store.openCell(record.id)
+   * ```
+   *
+   * @throws `invalid_request`, `name_ambiguous` if an earlier version made several cells of this name
+   */
+  findCellByName(name: string, options: FindByNameOptions = {}): CellRecord | undefined {
+    checkNames(options, FIND_NAMES)
+    const id = this.core.names.lookUp(options.accountId ?? null, name)
+    return id === undefined ? undefined : this.core.findCell(id)
   }
 
   /**
@@ -407,7 +426,7 @@ export class CellStore implements CellDirectory {
    * Ends the background work and imports, checkpoints and closes every cell, and releases the directory. A second call returns
    * the promise of the first.
    *
-   * @throws `invalid_request` for an option that is not known
+   * @throws `invalid_request` for an option that is not known, or a deadline below 0
    */
   close(options: CloseOptions = {}): Promise<void> {
     checkCloseOptions(options)
@@ -416,7 +435,8 @@ export class CellStore implements CellDirectory {
   }
 
   async #branch(options: BranchCellOptions): Promise<Cell & { replayed?: true }> {
-    const created = await this.core.branches.branch(options, this.backups.branches)
+    checkIsId(options.from?.cellId)
+    const created = await orReason(options.signal, this.core.branches.branch(options, this.backups.branches))
     await this.confirmCell(created.id).finally(() => this.#upkeep.cellMade(created.id))
     return this.#created(created)
   }

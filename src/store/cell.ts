@@ -7,9 +7,10 @@ import { type MigrateResult, migrate } from '../engine/migrations.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
 import { runScript } from '../engine/script.ts'
 import type { SqlStatement } from '../engine/sql-policy/sql-statement.ts'
-import { checkSqlOptions } from '../engine/statements/sql-options.ts'
-import type { SqlParams, SqlResult, SqlRow, SqlValue } from '../engine/statements/sql-values.ts'
+import { checkBehindParams, checkSqlOptions } from '../engine/statements/sql-options.ts'
+import type { NamedParams, SqlParams, SqlResult, SqlRow, SqlValue } from '../engine/statements/sql-values.ts'
 import type { SqlOptions } from '../engine/statements/statement-runner.ts'
+import type { NoPromise, Work } from '../engine/transaction-work.ts'
 import { CellError } from '../errors.ts'
 import { Kv } from '../kv/kv.ts'
 import { type ExportOptions, type ExportResult, exportCell } from './cell-export.ts'
@@ -39,7 +40,7 @@ export interface CellProvider {
 }
 
 /** One step of a cell's schema: a script, or what {@link Cell.transaction} takes. */
-export type Migration = string | ((cell: Cell) => void)
+export type Migration = string | ((cell: Cell) => NoPromise)
 
 /** How {@link Cell.exec} runs a script. */
 export type ExecOptions = Pick<SqlOptions, 'policy'>
@@ -122,20 +123,21 @@ export class Cell {
    * @throws `sql_error`, `constraint_violation`, `statement_not_allowed`, `multiple_statements`, `param_count_mismatch`,
    * `invalid_parameter`, `sql_too_long`, `result_too_large`, `cell_full`, `disk_full`, `cell_quarantined`, `busy`
    */
-  sql<Row = SqlRow>(
+  sql<Row = SqlRow, P extends object = never>(
     sql: string,
-    params?: SqlParams,
+    params?: SqlParams | NamedParams<P>,
     options?: SqlOptions & { rowMode?: 'object' | undefined },
   ): SqlResult<Row>
   /** With rows as arrays: values in the order of `columns`. */
-  sql<Row extends unknown[] = SqlValue[]>(
+  sql<Row extends unknown[] = SqlValue[], P extends object = never>(
     sql: string,
-    params: SqlParams | undefined,
+    params: SqlParams | NamedParams<P> | undefined,
     options: SqlOptions & { rowMode: 'array' },
   ): SqlResult<Row>
   /** With a row mode that is known only when the program runs. */
   sql(sql: string, params?: SqlParams, options?: SqlOptions): SqlResult<SqlRow | SqlValue[]>
   sql(sql: string, params: SqlParams = [], options: SqlOptions = {}): SqlResult<SqlRow | SqlValue[]> {
+    checkBehindParams(options)
     checkSqlOptions(options)
     return this.#use().sql(sql, params, options)
   }
@@ -150,9 +152,16 @@ export class Cell {
    * @param params as of {@link Cell.sql}
    * @throws `invalid_request` for a statement that gives no rows; as {@link Cell.sql}
    */
-  get<Row = SqlRow>(sql: string, params: SqlParams = [], options: RowOptions = {}): Row | undefined {
+  get<Row = SqlRow, P extends object = never>(
+    sql: string,
+    params: SqlParams | NamedParams<P> = [],
+    options: RowOptions = {},
+  ): Row | undefined {
+    checkBehindParams(options)
     checkNames(options, GET_NAMES)
-    return this.#use().statement((runner) => runner.first(sql, params, options)) as Row | undefined
+    return this.#use().statement((runner) => runner.first(sql, params as SqlParams, options)) as
+      | Row
+      | undefined
   }
 
   /**
@@ -247,7 +256,7 @@ export class Cell {
    * @returns what `work` returns
    * @throws what `work` throws; `cell_full`, `disk_full`, `busy`
    */
-  transaction<T>(work: () => T): T {
+  transaction<T>(work: Work<T>): T {
     return this.#use().transaction(work)
   }
 
@@ -259,7 +268,7 @@ export class Cell {
    * @returns resolves with what `work` returns, once it is on disk; with durability `remote`, once it is in the object store, too
    * @throws as {@link transaction}; `not_replicated`
    */
-  commit<T>(work: () => T): Promise<T> {
+  commit<T>(work: Work<T>): Promise<T> {
     // Not async: each promise more is some percent of a put that shares its fsync with a hundred others.
     try {
       const commit = this.#use().commit(work)

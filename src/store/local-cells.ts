@@ -286,6 +286,7 @@ export class LocalCells implements CellProvider {
         ...databaseSettings(settings, this.record(id).durability),
         temporary,
         ownerFunctions: settings.ownerFunctions,
+        storeDirectory: paths.root,
         shared: { commits: this.commits, cellId: id },
         counts: this.counts,
       }),

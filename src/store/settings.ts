@@ -7,6 +7,7 @@ import { systemClock } from '../base/clock.ts'
 import { openCellsFor } from '../base/descriptor-limit.ts'
 import { DEFAULT_LIMITS, type Limits } from '../base/limits.ts'
 import { type Log, silentLog } from '../base/log.ts'
+import { notOneOf } from '../base/shown-value.ts'
 import type { Quotas } from '../catalog/account-quotas.ts'
 import {
   type CellDatabaseSettings,
@@ -232,9 +233,7 @@ function checkPlan(name: string, plan: string | undefined): void {
 
 function oneOf(name: string, value: string, choices: readonly string[]): void {
   if (choices.includes(value)) return
-  throw new CellError('invalid_setting', `${name} must be one of ${choices.join(', ')}, not ${value}.`, {
-    field: name,
-  })
+  throw new CellError('invalid_setting', notOneOf(name, value, choices), { field: name })
 }
 
 function prefixed(

@@ -36,3 +36,32 @@ test('deleted cells of a name are looked up, also in the catalog of an earlier v
   await opened.store.close()
   expect(plansIn(opened.directory)).toEqual(looksUp)
 })
+
+test.each([
+  ['of an account', 'NOT NULL', 'account_id IS ?', 'deleted_pages (account_id=? AND number>?)'],
+  [
+    'of a name and an account',
+    'NOT NULL',
+    'account_id IS ? AND name = ?',
+    'deleted_names (name=? AND account_id=? AND number>?)',
+  ],
+  ['that exist of an account', 'NULL', 'account_id IS ?', 'cells_by_account (account_id=? AND number>?)'],
+  [
+    'that exist of a name and an account',
+    'NULL',
+    'account_id IS ? AND name = ?',
+    'named_cells (name=? AND account_id=? AND number>?)',
+  ],
+])(
+  'cells %s are looked up in their order, also where the account is none',
+  async (_, deleted, filter, index) => {
+    const opened = await openTestStore()
+    await opened.store.close()
+    const catalog = new Database(new StorePaths(opened.directory).catalog)
+    const sql = `SELECT * FROM cells WHERE deleted_at IS ${deleted} AND number > ? AND ${filter} ORDER BY number LIMIT ?`
+    const values = [...sql.matchAll(/[?]/g)].map(() => null)
+    const plan = catalog.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...values) as { detail: string }[]
+    catalog.close()
+    expect(plan.map(({ detail }) => detail)).toEqual([`SEARCH cells USING INDEX ${index}`])
+  },
+)

@@ -164,7 +164,9 @@ describe('on a running node', () => {
     expect(await place.text('backup', cell)).toMatch(/^snapshots\/.*Z\nsnapshot, .*B in \d/)
     expect(await place.text('backups', 'list', cell)).toMatch(/^VERSION +KIND +SIZE +CREATED\nsnapshots\//)
     expect(await place.text('restore', cell)).toMatch(/^Restored snapshots\/.*\.$/)
-    expect(await place.text('cells', 'delete', cell)).toBe(`Deleted ${cell}. Its backups, if any, stay.`)
+    expect(await place.text('cells', 'delete', cell)).toBe(
+      `Deleted ${cell}. Its backups, if any, stay: \`cellstore restore ${cell}\` brings it back.`,
+    )
   })
 
   test('an error is {code, message} with --json, and the exit code is 1', async () => {
@@ -192,6 +194,7 @@ describe('on a running node', () => {
     expect(new Set(accounts).size).toBe(2)
     const { message } = await place.failure('keys', 'create')
     for (const account of accounts) expect(message).toContain(account)
+    expect(message).toMatch(/has 2 accounts.*--account, or make one with --new-account\./)
     expect(await place.json('cells', 'create', '--account', accounts[0] as string)).toMatchObject({
       account_id: accounts[0],
     })
@@ -344,7 +347,7 @@ describe('backups', () => {
     expect((await place.failure(...purge)).message).toContain('--yes-delete')
     expect((await place.failure(...purge, '--yes-delete', UNKNOWN)).message).toContain('not the id')
     expect(place.has('objects', 'snapshots', cell)).toBe(true)
-    expect(await place.text(...purge, '--yes-delete', cell)).toMatch(/^Removed 1 objects of /)
+    expect(await place.text(...purge, '--yes-delete', cell)).toMatch(/^Removed 1 object of /)
     expect(place.has('objects', 'snapshots', cell)).toBe(false)
   })
 

@@ -87,7 +87,7 @@ describe('a group', () => {
     const work = async () => {
       cell.sql('INSERT INTO t VALUES (1)')
     }
-    const both = await Promise.allSettled([cell.commit(work), insert(cell, 2)])
+    const both = await Promise.allSettled([cell.commit(work as () => unknown), insert(cell, 2)])
     expect(both.map(({ status }) => status)).toEqual(['rejected', 'fulfilled'])
     expect(rows(cell)).toEqual([2])
   })

@@ -40,7 +40,7 @@ describe('both or neither', () => {
       cell.kv.put([{ key: 'm', value: 'x' }])
       throw thrown
     }
-    expect(() => cell.transaction(work)).toThrow(thrown)
+    expect(() => cell.transaction(work as () => unknown)).toThrow(thrown)
     expect({ rows: rows(cell), k: cell.kv.get('k'), m: cell.kv.get('m') }).toEqual({ rows: [], k: 'before' })
     expect(codeOf(() => cell.sql('SELECT * FROM u'))).toBe('sql_error')
   })
@@ -96,7 +96,7 @@ describe('a transaction inside another', () => {
       cell.transaction(() => cell.sql('INSERT INTO t VALUES (1)'))
       throw new Error('outer')
     }
-    expect(() => cell.transaction(work)).toThrow('outer')
+    expect(() => cell.transaction(work as () => unknown)).toThrow('outer')
     expect(rows(cell)).toEqual([])
   })
 
@@ -138,10 +138,12 @@ describe('functions that return a promise', () => {
     const work = async () => {
       cell.sql('INSERT INTO t VALUES (1)')
     }
-    expect(codeOf(() => cell.transaction(work))).toBe('invalid_request')
+    expect(codeOf(() => cell.transaction(work as () => unknown))).toBe('invalid_request')
     // biome-ignore lint/suspicious/noThenProperty: a thenable of somebody else's making
-    expect(codeOf(() => cell.transaction(() => ({ then() {} })))).toBe('invalid_request')
-    expect(codeOf(() => cell.transaction(() => cell.transaction(work)))).toBe('invalid_request')
+    expect(codeOf(() => cell.transaction((): unknown => ({ then() {} })))).toBe('invalid_request')
+    expect(codeOf(() => cell.transaction(() => cell.transaction(work as () => unknown)))).toBe(
+      'invalid_request',
+    )
     expect(rows(cell)).toEqual([])
   })
 
@@ -150,7 +152,7 @@ describe('functions that return a promise', () => {
     const work = async () => {
       throw new Error('nobody awaits this')
     }
-    expect(codeOf(() => cell.transaction(work))).toBe('invalid_request')
+    expect(codeOf(() => cell.transaction(work as () => unknown))).toBe('invalid_request')
     // An unhandled rejection is reported in a later turn, and fails the run.
     await new Promise((resolve) => setImmediate(resolve))
   })
@@ -186,7 +188,7 @@ describe('a statement that ends the whole transaction (invariant 6)', () => {
       seen.push(codeOf(() => cell.kv.get('k')))
       seen.push(codeOf(() => cell.transaction(() => cell.sql('INSERT INTO t VALUES (12)'))))
     }
-    expect(thrownBy(() => cell.transaction(work))).toMatchObject({ code: 'sql_error' })
+    expect(thrownBy(() => cell.transaction(work as () => unknown))).toMatchObject({ code: 'sql_error' })
     expect(seen).toEqual(['constraint_violation', ...Array(6).fill('sql_error')])
     expect({ rows: rows(cell), k: cell.kv.get('k'), n: cell.kv.get('n') }).toEqual({ rows: [1, 2] })
     cell.sql('INSERT INTO t VALUES (13)')
@@ -202,7 +204,7 @@ describe('a statement that ends the whole transaction (invariant 6)', () => {
       expect(codeOf(() => cell.sql('INSERT INTO t VALUES (11)'))).toBe('sql_error')
       return 'swallowed'
     }
-    expect(codeOf(() => cell.transaction(work))).toBe('sql_error')
+    expect(codeOf(() => cell.transaction(work as () => unknown))).toBe('sql_error')
     expect(rows(cell)).toEqual([1, 2])
   })
 
@@ -227,7 +229,7 @@ describe('a statement that ends the whole transaction (invariant 6)', () => {
       } catch {}
       throw new Error('undo')
     }
-    expect(() => cell.transaction(work)).toThrow()
+    expect(() => cell.transaction(work as () => unknown)).toThrow()
     expect(cell.sql('SELECT * FROM t').rows).toEqual([])
   })
 })

@@ -20,6 +20,15 @@ test.each(['index', 'client', 'testing'])(
   },
 )
 
+/** What only a reader of the repository could follow: its invariants and decisions, its sources and its tests. */
+const INTERNALS = /\b(?:invariant|decision) \d+|[\w-]+\.ts\b|\b(?:src|test)\/\w/
+
+test.each(['index', 'client', 'testing'])('no docstring of %s points into the repository', (entry) => {
+  const types = fs.readFileSync(path.join(PROJECT, 'dist', `${entry}.d.ts`), 'utf8')
+  const lines = types.split('\n').filter((line) => /^\s*(\/\*)?\*/.test(line) && INTERNALS.test(line))
+  expect(lines).toEqual([])
+})
+
 describe('a type that can not be imported is found', () => {
   const HIDDEN = 'interface Hidden { deeper: Deeper }\ntype Deeper = string'
 

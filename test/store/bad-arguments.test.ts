@@ -148,13 +148,13 @@ test.each<[call: string, run: (under: Under) => unknown, code: string, message: 
     'prepare() with a policy that is none',
     ({ cell }) => cell.prepare('SELECT 1', { policy: given('tenat') }),
     'invalid_request',
-    'policy must be tenant or trusted.',
+    'policy must be tenant or trusted, but it is "tenat".',
   ],
   [
     'exec() with a policy that is none',
     ({ cell }) => cell.exec('', { policy: given('tenat') }),
     'invalid_request',
-    'policy must be tenant or trusted.',
+    'policy must be tenant or trusted, but it is "tenat".',
   ],
   [
     'migrate() without a list',
@@ -238,6 +238,9 @@ test.each([
       () => store.openCell(id),
       () => store.deleteCell(id),
       () => store.findCell(id),
+      () => store.findCellByName(id),
+      () => store.findCellByName('x', id),
+      () => store.findCellByName('x', { accountId: id }),
       () => store.cells(id),
       () => store.cells({ accountId: id }),
       () => store.purgeCell(id),
@@ -300,12 +303,14 @@ describe('the work of a transaction', () => {
     'is no async function: none of it runs in %s',
     async (method) => {
       const { cell } = await openTestCell()
-      const work = async () => {
+      const work = async (): Promise<void> => {
         cell.kv.put('a', '1')
         await null
         cell.kv.put('b', '1')
       }
-      expect(await rejectedBy((async () => cell[method](work))())).toMatchObject({ code: 'invalid_request' })
+      expect(await rejectedBy((async () => cell[method](given(work)))())).toMatchObject({
+        code: 'invalid_request',
+      })
       expect(cell.kv.list().entries).toEqual([])
     },
   )
@@ -313,8 +318,10 @@ describe('the work of a transaction', () => {
   test.each(['transaction', 'commit'] as const)('that returns a promise is undone in %s', async (method) => {
     const { cell } = await openTestCell()
     const work = () => Promise.resolve(cell.kv.put('a', '1'))
-    expect(await rejectedBy((async () => cell[method](work))())).toMatchObject({ code: 'invalid_request' })
-    const neighbours = [cell.commit(work), cell.commit(() => cell.kv.put('b', '1'))]
+    expect(await rejectedBy((async () => cell[method](given(work)))())).toMatchObject({
+      code: 'invalid_request',
+    })
+    const neighbours = [cell.commit(given(work)), cell.commit(() => cell.kv.put('b', '1'))]
     expect((await Promise.allSettled(neighbours)).map(({ status }) => status)).toEqual([
       'rejected',
       'fulfilled',
@@ -326,10 +333,22 @@ describe('the work of a transaction', () => {
 test('an account that does not exist gets no cell and no key', async () => {
   const { store } = await opened()
   const before = store.cells().cells.length
-  expect(thrownBy(() => store.createCell({ accountId: 'nobody' })).details).toEqual({ field: 'accountId' })
-  expect(thrownBy(() => store.apiKeys.create('nobody')).details).toEqual({ field: 'accountId' })
+  const refused = { code: 'account_not_found', details: { field: 'accountId' } }
+  expect(thrownBy(() => store.createCell({ accountId: 'nobody' }))).toMatchObject(refused)
+  expect(thrownBy(() => store.cell('x', { accountId: 'nobody' }))).toMatchObject(refused)
+  expect(thrownBy(() => store.apiKeys.create('nobody'))).toMatchObject(refused)
   expect(store.cells().cells).toHaveLength(before)
 })
+
+test.each([-1, Number.NaN, Number.POSITIVE_INFINITY, '10'])(
+  'a deadline of %s closes nothing',
+  async (deadlineMs) => {
+    const { store } = await opened()
+    const error = await rejectedBy((async () => store.close({ deadlineMs: given(deadlineMs) }))())
+    expect(error).toMatchObject({ code: 'invalid_request', details: { field: 'deadlineMs' } })
+    expect(store.cells().cells).not.toEqual([])
+  },
+)
 
 test.each(['snapshotEveryMs', 'incrementalEveryMs', 'drillEveryMs'] as const)(
   'a schedule without an object store is refused: %s',
@@ -341,3 +360,80 @@ test.each(['snapshotEveryMs', 'incrementalEveryMs', 'drillEveryMs'] as const)(
     await store.close()
   },
 )
+
+describe('what a mistake is told', () => {
+  const mistakes: [string, (place: Awaited<ReturnType<typeof opened>>) => unknown, string][] = [
+    [
+      'another durability',
+      ({ store }) => store.createCell({ durability: given('replicated') }),
+      'durability must be full, relaxed or remote, but it is "replicated".',
+    ],
+    [
+      'parameters one by one',
+      ({ cell }) => cell.sql('SELECT ?, ?', given(1), given(2)),
+      'options must be an object. Several parameters are one list: sql(text, [1, 2]).',
+    ],
+    [
+      'and so in get()',
+      ({ cell }) => cell.get('SELECT ?, ?', given(1), given(2)),
+      'options must be an object. Several parameters are one list: sql(text, [1, 2]).',
+    ],
+    [
+      'a change in get()',
+      ({ cell }) => cell.get('CREATE TABLE t (a)'),
+      'The statement gives no rows: use cell.sql(), or run() of a prepared statement.',
+    ],
+    [
+      'a parameter that is undefined',
+      ({ cell }) => cell.sql('SELECT ?', [given(undefined)]),
+      "Parameter params[0]: it is undefined; use null, a number, a bigint, a string, a boolean, a Uint8Array or { type: 'real', value }.",
+    ],
+    [
+      'a date',
+      ({ cell }) => cell.sql('SELECT :at', { at: given(new Date()) }),
+      "Parameter params.at: it is a Date; use null, a number, a bigint, a string, a boolean, a Uint8Array or { type: 'real', value }.",
+    ],
+    [
+      'a function as JSON',
+      ({ cell }) => cell.kv.putJson('k', () => {}),
+      'The value has no JSON form: it is a function.',
+    ],
+    [
+      'a bigint as JSON',
+      ({ cell }) => cell.kv.putJson('k', { n: 1n }),
+      'The value has no JSON form: Do not know how to serialize a BigInt.',
+    ],
+    [
+      'a circle as JSON',
+      ({ cell }) => {
+        const circle: { self?: unknown } = {}
+        circle.self = circle
+        cell.kv.putJson('k', circle)
+      },
+      'The value has no JSON form: Converting circular structure to JSON.',
+    ],
+    [
+      'a name in place of an id',
+      ({ store }) => store.openCell('app'),
+      'There is no such cell: "app" is not an id. store.cell(name) takes a name.',
+    ],
+    [
+      'a name as the source of a new cell',
+      ({ store }) => store.createCell({ from: { cellId: 'app' } }),
+      'There is no such cell: "app" is not an id. store.cell(name) takes a name.',
+    ],
+  ]
+  test.each(mistakes)('%s', async (_, run, message) => {
+    const error = await rejectedBy((async () => run(await opened()))())
+    expect(error.message).toBe(message)
+  })
+
+  test('a name that is taken, of an account and of none', async () => {
+    const { store, account } = await opened()
+    const own = store.cell('x')
+    const theirs = store.cell('x', { accountId: account })
+    const message = (accountId?: string) => thrownBy(() => store.createCell({ name: 'x', accountId })).message
+    expect(message()).toMatch(`There is a cell of this name already: ${own.id}.`)
+    expect(message(account)).toMatch(`The account has a cell of this name already: ${theirs.id}.`)
+  })
+})

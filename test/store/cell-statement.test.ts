@@ -112,7 +112,7 @@ describe('the methods of a prepared statement', () => {
     expect([statement.reader, cell.prepare('SELECT 1').reader]).toEqual([false, true])
     expect(thrownBy(() => statement.get())).toMatchObject({
       code: 'invalid_request',
-      message: 'The statement gives no rows: use run().',
+      message: 'The statement gives no rows: use cell.sql(), or run() of a prepared statement.',
     })
     expect(codeOf(() => cell.get('DELETE FROM users'))).toBe('invalid_request')
     expect(cell.get('SELECT count(*) AS n FROM users')).toEqual({ n: 3 })

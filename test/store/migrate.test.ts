@@ -101,7 +101,7 @@ describe('migrate', () => {
     const { cell } = await openTestCell()
     const insert = async (migrated: Cell) => void migrated.exec('CREATE TABLE t (a)')
     expect([
-      codeOf(() => cell.migrate([insert])),
+      codeOf(() => cell.migrate([insert as unknown as Migration])),
       codeOf(() => cell.migrate([7 as unknown as string])),
       codeOf(() => cell.transaction(() => cell.migrate(USERS))),
       codeOf(() => cell.migrate([(migrated) => void migrated.migrate(USERS)])),

@@ -28,6 +28,58 @@ describe('a cell by its name', () => {
     expect(store.cells({ name: 'y' }).cells).toEqual([])
   })
 
+  test('is looked up where store.cell() looks, and not made', async () => {
+    const { store } = await openTestStore()
+    const account = store.accounts.create().id
+    const theirs = store.cell('x', { accountId: account })
+    expect(store.findCellByName('x')).toBeUndefined()
+    const mine = store.cell('x')
+    expect(store.findCellByName('x')).toEqual(store.findCell(mine.id))
+    expect(store.findCellByName('x', { accountId: account })).toEqual(store.findCell(theirs.id))
+    expect(store.findCellByName('x', { accountId: null })?.id).toBe(mine.id)
+    store.deleteCell(mine.id)
+    expect(store.findCellByName('x')).toBeUndefined()
+  })
+
+  test.each(['', 'x'.repeat(256), 'a\u0000b', '\ud800'])(
+    'that no cell can have is looked up too: %j',
+    async (name) => {
+      const { store } = await openTestStore()
+      expect(store.findCellByName(name)).toBeUndefined()
+    },
+  )
+
+  test('is looked up by a text, in an account by its id', async () => {
+    const { store } = await openTestStore()
+    const given = (value: unknown) => value as never
+    expect(thrownBy(() => store.findCellByName(given(undefined)))).toMatchObject({
+      code: 'invalid_request',
+      details: { field: 'name' },
+    })
+    expect(thrownBy(() => store.findCellByName('x', { accountId: given(7) }))).toMatchObject({
+      code: 'invalid_request',
+      details: { field: 'accountId' },
+    })
+    expect(thrownBy(() => store.findCellByName('x', given({ account: 'x' }))).code).toBe('invalid_request')
+  })
+
+  test('is listed without an account, where accountId is null', async () => {
+    const { store } = await openTestStore()
+    const account = store.accounts.create().id
+    store.cell('x', { accountId: account })
+    const mine = [store.cell('x'), store.createCell()].map(({ id }) => id)
+    expect(store.cells({ name: 'x', accountId: null }).cells.map(({ id }) => id)).toEqual([mine[0]])
+    const ids: string[] = []
+    for await (const { id } of store.cells({ accountId: null, limit: 1 })) ids.push(id)
+    expect(ids).toEqual(mine)
+    for (const id of mine) store.deleteCell(id)
+    expect(store.cells({ accountId: null }).cells).toEqual([])
+    expect(store.cells({ accountId: null, deleted: true }).cells.map(({ id }) => id)).toEqual(mine)
+    expect(store.cells({ accountId: null, name: 'x', deleted: true }).cells.map(({ id }) => id)).toEqual([
+      mine[0],
+    ])
+  })
+
   test('is found after the store was closed', async () => {
     const test = await openTestStore()
     const { id } = test.store.cell('acme')

@@ -9,6 +9,7 @@ import { DEFAULT_LIMITS, type Limits } from '../../src/base/limits.ts'
 import type { Paged } from '../../src/base/paging.ts'
 import type { SqlParams, SqlResult, SqlRow, SqlValue } from '../../src/engine/statements/sql-values.ts'
 import type { SqlOptions } from '../../src/engine/statements/statement-runner.ts'
+import type { Work } from '../../src/engine/transaction-work.ts'
 import { CellError, type CellErrorCode, type CellErrorKind, isCellError } from '../../src/errors.ts'
 import { createHandler } from '../../src/http/fetch-handler.ts'
 import { createListener } from '../../src/http/node-listener.ts'
@@ -160,6 +161,36 @@ describe('sql', () => {
     cell.sql('?', [{ a: 1 }])
     // @ts-expect-error: parameters come as a list or an object
     cell.sql('?', 'x')
+    // @ts-expect-error: undefined is not NULL, by name either
+    cell.sql(':a', { a: undefined })
+    cell.sql('?', [{ type: 'real', value: 1 }])
+    cell.sql(':a', { a: { type: 'real', value: 1 } })
+  })
+
+  test('takes a record whose type is an interface', () => {
+    const user = {} as User
+    expectTypeOf(cell.sql(':id, :name', user)).toEqualTypeOf<SqlResult<SqlRow>>()
+    expectTypeOf(cell.sql(':id', user, { rowMode: 'array' })).toEqualTypeOf<SqlResult<SqlValue[]>>()
+    expectTypeOf(cell.get(':id', user)).toEqualTypeOf<SqlRow | undefined>()
+    const statement = cell.prepare<User>(':id')
+    expectTypeOf(statement.get(user)).toEqualTypeOf<User | undefined>()
+    expectTypeOf(statement.all(user)).toEqualTypeOf<User[]>()
+    expectTypeOf(statement.iterate(user)).toExtend<Iterable<User>>()
+    expectTypeOf(statement.run(user).changes).toBeNumber()
+    statement.run(user.id, user.name, { type: 'real', value: 1 })
+    statement.run([user.id, user.name])
+    expectTypeOf(cell.sql<User>(':id', { ...user })).toEqualTypeOf<SqlResult<User>>()
+    interface Event {
+      at: Date
+    }
+    // @ts-expect-error: a date has no one form in SQLite
+    cell.sql(':at', {} as Event)
+    // @ts-expect-error: nor for a statement
+    statement.run({} as Event)
+    // @ts-expect-error: a date has no names
+    cell.sql(':id', new Date())
+    // @ts-expect-error: nor has a map
+    cell.get(':id', new Map([['id', 1]]))
   })
 
   test('gives rows as arrays where the row mode says so', () => {
@@ -194,6 +225,48 @@ describe('transactions', () => {
     expectTypeOf(cell.transaction(() => cell.kv.get('k'))).toEqualTypeOf<string | undefined>()
     expectTypeOf(cell.commit(() => 'x')).resolves.toBeString()
     expectTypeOf(cell.commit(() => cell.kv.incr('n'))).resolves.toEqualTypeOf<number | bigint>()
+    expectTypeOf(cell.transaction(() => {})).toBeVoid()
+    expectTypeOf(cell.transaction(() => ({}) as unknown)).toBeUnknown()
+    // biome-ignore lint/suspicious/noExplicitAny: what untyped code returns
+    expectTypeOf(cell.transaction(() => ({}) as any)).toBeAny()
+    expectTypeOf(cell.transaction(() => ({}) as User | null)).toEqualTypeOf<User | null>()
+    const fails = () =>
+      cell.transaction(() => {
+        throw new Error('x')
+      })
+    expectTypeOf(fails).returns.toBeNever()
+  })
+
+  test('take no async function', () => {
+    // @ts-expect-error: nothing of it would be in the transaction
+    cell.transaction(async () => {})
+    // @ts-expect-error: nor here
+    cell.commit(async () => 1)
+    // @ts-expect-error: nor a promise that is returned
+    cell.transaction(() => Promise.resolve(1))
+    // @ts-expect-error: nor in a migration
+    cell.migrate([async () => {}])
+    // @ts-expect-error: nor among others
+    cell.migrate(['CREATE TABLE t (a)', async (cell) => void cell.exec('')])
+  })
+
+  test('migrations may return what they like, and work is passed on by its type', () => {
+    cell.migrate([
+      (cell) => cell.sql('SELECT 1'),
+      (cell) => cell.kv.get('k'),
+      (cell) => void cell.exec(''),
+      () => {},
+      (cell) => {
+        if (cell.name === null) return
+        cell.get<User>('SELECT 1')
+      },
+    ])
+    function inTransaction<T>(work: Work<T>): T {
+      return cell.transaction(work)
+    }
+    expectTypeOf(inTransaction(() => 7)).toBeNumber()
+    // @ts-expect-error: it is refused here, too
+    inTransaction(async () => 7)
   })
 })
 
@@ -222,8 +295,11 @@ describe('kv', () => {
     cell.kv.delete('k', { ifVersion: null })
     expectTypeOf(cell.kv.keys({ prefix: 'a' })).toExtend<AsyncIterable<string>>()
     expectTypeOf(cell.kv.list({ prefix: 'a', limit: 10, reverse: true })).toEqualTypeOf<
-      Paged<KvPage, KvListEntry>
+      Paged<KvPage<KvEntry>, KvEntry>
     >()
+    expectTypeOf(cell.kv.list().entries[0]).toEqualTypeOf<KvEntry | undefined>()
+    expectTypeOf(cell.kv.list({ values: false })).toEqualTypeOf<Paged<KvPage, KvListEntry>>()
+    expectTypeOf(cell.kv.list({ values: {} as boolean })).toEqualTypeOf<Paged<KvPage, KvListEntry>>()
     expectTypeOf(cell.kv.getJson<{ a: number }>('k')).toEqualTypeOf<{ a: number } | undefined>()
     expectTypeOf(cell.kv.getJson('k')).toBeUnknown()
     cell.kv.putJson('k', { a: 1 }, { ttlMs: 500 })

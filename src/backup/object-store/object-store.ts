@@ -1,12 +1,10 @@
 import { CellError } from '../../errors.ts'
 
 /**
- * Where backups live. There are two implementations: a folder and S3. Both pass the tests of this contract
- * (test/backup/object-store/object-store.contract.ts).
+ * Where backups live. There are two implementations: a folder and S3. One of your own must keep this contract.
  *
- * Keys are separated by `/` and relative to the store's own prefix. Only object-keys.ts makes them, so that every store
- * can hold them (object-key-rules.ts). No key continues another key: a folder cannot hold both `a` and `a/b`.
- * Objects are immutable: no method overwrites one (invariant 9).
+ * Keys are separated by `/` and relative to the store's own prefix. They are such that a folder and S3 can hold them, and no key
+ * continues another key: a folder cannot hold both `a` and `a/b`. Objects are immutable: no method overwrites one.
  *
  * Every method rejects with a `CellError`. Its message holds no path and no credential:
  * - `object_store_unavailable`: the store does not answer, or cannot serve the call now. A later try may help. The store
@@ -14,7 +12,7 @@ import { CellError } from '../../errors.ts'
  * - `object_store_error`: the store's answer is wrong or final, and the message says what to check (permissions,
  *   credentials, bucket, space). Or the call was wrong: an invalid key or range, or a body of another length than it says.
  * - `store_closed`: the call came after `close`.
- * Every method honours `signal`. Without one it gives up at its own deadline (invariant 13). It then rejects with the
+ * Every method honours `signal`. Without one it gives up at its own deadline. It then rejects with the
  * signal's reason if that is a `CellError`, and with `object_store_unavailable` otherwise.
  */
 export interface ObjectStore {

@@ -10,7 +10,7 @@ import {
 } from '../shipping/cell-pieces.ts'
 import { lastPiece } from '../shipping/last-piece.ts'
 import type { LogIndex } from '../shipping/log-index.ts'
-import { noBackupYet, parseVersion } from '../versions/object-keys.ts'
+import { noBackup, parseVersion } from '../versions/object-keys.ts'
 import { type Listing, listingOf, type VersionIndex } from '../versions/version-index.ts'
 import { goesOn, knownTo, lastCommit, placeOf, timeOf } from './known-history.ts'
 import { type CellContents, currentState } from './restored-mark.ts'
@@ -77,14 +77,14 @@ export class RestoreTargets {
     if (timestamp !== undefined) return await this.#at(timestamp, isBehind)
     if (recovers) return await this.last()
     const wanted = version ?? this.#contents.versions[0]?.version
-    if (wanted === undefined) throw noBackupYet()
+    if (wanted === undefined) throw noBackup()
     return versionAlone(await this.#manifest(wanted))
   }
 
   /** The state that the cell had last, as far as the object store knows. */
   async last(): Promise<RestoreTarget> {
     const state = currentState(this.#contents)
-    if (state === undefined) throw noBackupYet()
+    if (state === undefined) throw noBackup()
     const manifest = await this.#manifest(state.version)
     await this.#assertNoneNewer(manifest)
     if (!state.hasLog) return versionAlone(manifest)
@@ -105,7 +105,7 @@ export class RestoreTargets {
   /** The newest state that is stored, also if it is replaced. @throws as {@link last} */
   async newest(): Promise<RestoreTarget> {
     const [newest] = this.#contents.versions
-    if (newest === undefined) throw noBackupYet()
+    if (newest === undefined) throw noBackup()
     const manifest = await this.#manifest(newest.version)
     const { wals } = await this.logAfter(manifest)
     const cut = cutLog(wals, Number.POSITIVE_INFINITY)
@@ -170,7 +170,7 @@ export class RestoreTargets {
       if (timeOf(manifest) <= timestamp) return { manifest, newer }
       newer = manifest
     }
-    if (newer === undefined) throw noBackupYet()
+    if (newer === undefined) throw noBackup()
     throw notThatOld(timestamp, timeOf(newer))
   }
 

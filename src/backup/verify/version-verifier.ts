@@ -5,7 +5,7 @@ import { corrupt, inObject } from '../archive/backup-errors.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
 import { currentState } from '../restore/restored-mark.ts'
 import type { BackupOptions } from '../versions/backup-types.ts'
-import { backupNotFound, cellPrefix, noBackupYet } from '../versions/object-keys.ts'
+import { backupNotFound, cellPrefix, noBackup } from '../versions/object-keys.ts'
 import { type Listing, listingOf, type VersionIndex } from '../versions/version-index.ts'
 import type { VerifyResult, VerifyTask } from './verify-types.ts'
 import { type VerifyPlace, verifyVersion } from './verify-version.ts'
@@ -47,7 +47,7 @@ export class VersionVerifier {
     const listing = listingOf(contents.versions)
     if (task.version === undefined) await this.#assertStored(task, listing, { signal })
     const version = task.version ?? currentState(contents)?.version
-    if (version === undefined) throw noBackupYet()
+    if (version === undefined) throw noBackup()
     return await this.#prove({ ...task, version }, listing, options)
   }
 

@@ -36,7 +36,7 @@ export interface BackupProgressEvent {
 
 /** What backups and restores have in common. */
 export interface BackupOptions {
-  /** Ends the backup or restore: it then rejects, and leaves nothing behind. */
+  /** Ends the backup or restore: it then rejects with the signal's reason, and leaves nothing behind. */
   signal?: AbortSignal | undefined
   /** Called while bytes are read, uploaded or downloaded. Must not throw. */
   onProgress?: ((event: BackupProgressEvent) => void) | undefined

@@ -221,6 +221,6 @@ export function backupNotFound(): CellError {
 }
 
 /** Where the newest one is asked for. */
-export function noBackupYet(): CellError {
-  return new CellError('backup_not_found', 'The cell has no backup yet.')
+export function noBackup(): CellError {
+  return new CellError('backup_not_found', 'The cell has no backup.')
 }

@@ -30,6 +30,9 @@ const FOREVER = 'forever'
 /** Nobody means a time of more digits. */
 const STEP = /^([a-z]+):(?:(\d{1,5})(h|d|w|mo|y)|(forever))$/
 
+/** A time that somebody else would write so. */
+const SPELT_OUT = /^([1-9]\d{0,4}) ?(h|d|w|mo|y|hours?|days?|weeks?|months?|years?)$/i
+
 /** What a store keeps of each cell, unless it is told otherwise. */
 export const PLAN_DEFAULT = 'all:1d,hourly:3d,daily:30d,monthly:12mo'
 /** What it keeps of the versions that tenants made, in addition. */
@@ -85,7 +88,17 @@ function parseStep(text: string): PlanStep {
   const [, every = '', amount = '', unit = '', forever] = STEP.exec(text) ?? []
   const forMs = forever === FOREVER ? Number.POSITIVE_INFINITY : Number(amount) * (UNITS_MS[unit] ?? 0)
   if (isPeriod(every) && forMs > 0) return { every, forMs, text }
-  throw badPlan(`${JSON.stringify(text.slice(0, 40))} is no step`)
+  throw badPlan(`${JSON.stringify(text.slice(0, 40))} is no step${mendOf(text)}`)
+}
+
+/** What a text that is no step most likely means: the unit of a time written out, or a time alone. */
+function mendOf(text: string): string {
+  if (STEP.test(`all:${text}`)) return `: write all:${text}`
+  const [, every = '', time = ''] = /^([a-z]+): *(.*)$/.exec(text) ?? []
+  const [, amount, word = ''] = SPELT_OUT.exec(time) ?? []
+  if (!isPeriod(every) || amount === undefined) return ''
+  const unit = Object.keys(UNITS_MS).find((each) => word.toLowerCase().startsWith(each))
+  return `: ${JSON.stringify(time)} is no time, write ${amount}${unit}`
 }
 
 function isPeriod(text: string): text is Period {

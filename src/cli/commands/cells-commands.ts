@@ -124,7 +124,11 @@ function addDelete(cells: Command): void {
   addRemoteFlags(addStoreFlags(command)).action((cell: string, flags: StoreFlags) =>
     runStoreCommand(flags, async (client) => {
       const deleted = await client.deleteCell({ cell })
-      printResult(deleted, flags.json, ({ id }) => `Deleted ${id}. Its backups, if any, stay.`)
+      printResult(
+        deleted,
+        flags.json,
+        ({ id }) => `Deleted ${id}. Its backups, if any, stay: \`cellstore restore ${id}\` brings it back.`,
+      )
     }),
   )
 }

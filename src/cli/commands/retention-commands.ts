@@ -3,7 +3,7 @@ import type { Command } from 'commander'
 import { CellError } from '../../errors.ts'
 import type { PruneDocument } from '../../http/retention-actions.ts'
 import { addPlanFlags, addStoreFlags, planOrDefault, type StoreFlags } from '../flags.ts'
-import { examples, formatBytes, formatTable, printNote, printResult } from '../output.ts'
+import { counted, examples, formatBytes, formatTable, printNote, printResult } from '../output.ts'
 import { allCells, checkCellOrAll, runOwnerCommand } from '../owner-command.ts'
 
 /** The commands that decide how long versions stay, under `backups`. */
@@ -96,7 +96,7 @@ function addPurge(backups: Command): void {
         printResult(
           purged,
           flags.json,
-          ({ objects, bytes }) => `Removed ${objects} objects of ${cell}, ${formatBytes(bytes)}.`,
+          ({ objects, bytes }) => `Removed ${counted(objects, 'object')} of ${cell}, ${formatBytes(bytes)}.`,
         )
         const note = 'Backups of the catalog still name the cell, until they are removed by its plan.'
         printNote(flags.json, note)

@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import { systemClock } from '../../base/clock.ts'
 import type { StatusDocument } from '../../http/status-document.ts'
 import { addStoreFlags, type StoreFlags } from '../flags.ts'
-import { examples, formatBytes, formatTable, printResult } from '../output.ts'
+import { counted, examples, formatBytes, formatTable, printResult } from '../output.ts'
 
 export function addStatusCommand(program: Command): void {
   const command = program
@@ -92,9 +92,6 @@ function workerLine({ workers }: StatusDocument): string {
 }
 
 /** `1 cell`, `2 cells`. */
-function counted(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? '' : 's'}`
-}
 
 function section<Cell extends { id: string; name: string | null }>(
   title: string,

@@ -1,4 +1,5 @@
 import type { Limits } from '../../base/limits.ts'
+import { shownValue } from '../../base/shown-value.ts'
 import { CellError } from '../../errors.ts'
 import type { Placeholders } from './placeholders.ts'
 import type { Bindable, SqlParam, SqlParams } from './sql-values.ts'
@@ -87,7 +88,7 @@ export function encodeParam(value: SqlParam | undefined, at: string | number): B
   }
   throw refused(
     at,
-    "use null, a number, a bigint, a string, a boolean, a Uint8Array or { type: 'real', value }",
+    `it is ${shownValue(value)}; use null, a number, a bigint, a string, a boolean, a Uint8Array or { type: 'real', value }`,
   )
 }
 

@@ -28,6 +28,8 @@ export interface PreparedStatement {
   readonly changesSchema: boolean
   /** CREATE or ALTER: the schema's text may be longer after it. */
   readonly growsSchema: boolean
+  /** It opens a file of the caller's, or makes one: only trusted SQL may. */
+  readonly opensFile: 'ATTACH' | 'VACUUM' | undefined
   /** It may have foreign keys judged only at the COMMIT: a table with such keys, or PRAGMA defer_foreign_keys. */
   readonly defersKeys: boolean
   /** ALTER: it may change the text of other things in the schema, too. */
@@ -193,6 +195,7 @@ export class PreparedStatements {
       asObjects: canBeObjects(statement, columns) ? this.#preparedOnce(sql) : undefined,
       changesRows: !explain && CHANGES_ROWS.has(verb),
       changesSchema,
+      opensFile: !explain && (verb === 'ATTACH' || verb === 'VACUUM') ? verb : undefined,
       growsSchema: !explain && (verb === 'CREATE' || verb === 'ALTER'),
       defersKeys: (changesSchema || verb === 'PRAGMA') && DEFERS.test(sql),
       renames: !explain && verb === 'ALTER',

@@ -1,5 +1,6 @@
 import { checkNames, type Known } from '../../base/known-names.ts'
 import type { ResultLimits } from '../../base/limits.ts'
+import { notOneOf } from '../../base/shown-value.ts'
 import { CellError } from '../../errors.ts'
 import type { SqlOptions } from './statement-runner.ts'
 
@@ -21,5 +22,16 @@ export function checkSqlOptions(options: SqlOptions): void {
 
 function checkChoice(field: string, value: string | undefined, choices: readonly string[]): void {
   if (value === undefined || choices.includes(value)) return
-  throw new CellError('invalid_request', `${field} must be ${choices.join(' or ')}.`, { field })
+  throw new CellError('invalid_request', notOneOf(field, value, choices), { field })
+}
+
+/**
+ * What follows the parameters of a call.
+ *
+ * @throws `invalid_request`, where a second parameter stands in its place
+ */
+export function checkBehindParams(options: unknown): void {
+  if (typeof options === 'object' && options !== null && !Array.isArray(options)) return
+  const text = 'options must be an object. Several parameters are one list: sql(text, [1, 2]).'
+  throw new CellError('invalid_request', text, { field: 'options' })
 }

@@ -16,6 +16,12 @@ export type SqlParam = SqlValue | boolean | SqlReal
  */
 export type SqlParams = readonly SqlParam[] | Readonly<Record<string, SqlParam>>
 
+/**
+ * An object of names whose type is an interface: it has no index signature, as {@link SqlParams} asks for. A call that names the
+ * type of its rows takes a copy of one: `cell.sql<Row>(sql, { ...user })`.
+ */
+export type NamedParams<P extends object> = P & { readonly [Name in keyof P]-?: SqlParam }
+
 /** A parameter as the driver takes it. */
 export type Bindable = null | number | bigint | string | Buffer
 

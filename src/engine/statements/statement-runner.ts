@@ -6,6 +6,7 @@ import type { SqlText } from '../sql-policy/sql-statement.ts'
 import type { Connection, Statement } from '../sqlite.ts'
 import type { Transactions } from '../transactions.ts'
 import type { CommitRecorder } from '../watch/commit-recorder.ts'
+import { attach, orSqlError } from './attach.ts'
 import { withoutRowids } from './last-rowid.ts'
 import { type BoundParams, encodeParams } from './parameters.ts'
 import { type PreparedStatement, PreparedStatements } from './prepared-statements.ts'
@@ -54,11 +55,12 @@ export class StatementRunner {
   readonly #transactions: Transactions
   readonly #connection: Connection
   readonly #events: RunnerEvents
+  readonly #storeDirectory: string | undefined
   #changes: Statement | undefined
 
   constructor(
     connection: Connection,
-    settings: Pick<CellDatabaseSettings, 'limits' | 'sqlPolicy' | 'ownerFunctions'>,
+    settings: Pick<CellDatabaseSettings, 'limits' | 'sqlPolicy' | 'ownerFunctions' | 'storeDirectory'>,
     transactions: Transactions,
     events: RunnerEvents,
   ) {
@@ -66,6 +68,7 @@ export class StatementRunner {
     this.#connection = connection
     this.#limits = settings.limits
     this.#defaultPolicy = settings.sqlPolicy
+    this.#storeDirectory = settings.storeDirectory
     this.#transactions = transactions
     this.#events = events
   }
@@ -128,6 +131,7 @@ export class StatementRunner {
 
   #run(prepared: PreparedStatement, bound: BoundParams, options: SqlOptions): AnyResult {
     try {
+      if (prepared.opensFile !== undefined) return this.#openFile(prepared, bound)
       if (prepared.growsSchema) return this.#transactions.run(() => this.#growSchema(prepared, bound))
       if (!prepared.statement.reader) return this.#change(prepared, bound)
       if (prepared.statement.readonly) return this.#read(prepared, bound, options)
@@ -136,6 +140,13 @@ export class StatementRunner {
     } catch (error) {
       throw withoutRowids(error, this.#connection, prepared, bound)
     }
+  }
+
+  #openFile(prepared: PreparedStatement, bound: BoundParams): AnyResult {
+    const run = () => this.#change(prepared, bound)
+    if (prepared.opensFile === 'ATTACH') return attach(this.#connection, this.#storeDirectory, run)
+    // Any other error may be of the cell's own file.
+    return orSqlError('The copy was not made', run, (code) => code === 'SQLITE_CANTOPEN')
   }
 
   /** Only afterwards is it known how long the schema is, and what is in it: an ALTER may rename in many places. */
@@ -215,7 +226,8 @@ export function mayOnlyRead(): CellError {
 }
 
 function noRows(): CellError {
-  return new CellError('invalid_request', 'The statement gives no rows: use run().', { field: 'sql' })
+  const text = 'The statement gives no rows: use cell.sql(), or run() of a prepared statement.'
+  return new CellError('invalid_request', text, { field: 'sql' })
 }
 
 /** EXPLAIN shows the memory address of a virtual table, such as `vtab:55D0C8E3F2A0`, in column p4. */

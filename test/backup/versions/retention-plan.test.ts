@@ -42,7 +42,11 @@ describe('A plan', () => {
     ['daily:3d,daily:5d', 'daily:5d cannot follow daily:3d'],
     ['hourly:3d,daily:3d', 'daily:3d keeps nothing that hourly:3d does not keep'],
     ['all:forever,daily:30d', 'daily:30d keeps nothing that all:forever does not keep'],
-    ['daily:999999d', 'is no step'],
+    ['daily:999999d', 'is no step.'],
+    ['all:7days', '"all:7days" is no step: "7days" is no time, write 7d.'],
+    ['all:1 Month', '"1 Month" is no time, write 1mo.'],
+    ['7d', '"7d" is no step: write all:7d.'],
+    ['forever', '"forever" is no step: write all:forever.'],
   ])('%j is none, and the error says why and shows one', (text, why) => {
     const error = thrownBy(() => parsePlan(text))
     expect(error).toMatchObject({ code: 'invalid_setting' })

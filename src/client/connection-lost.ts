@@ -1,0 +1,41 @@
+/** No request got through, or its connection broke off: what was asked may be asked for again. */
+export class ConnectionLost extends Error {
+  override readonly name = 'ConnectionLost'
+}
+
+type Fetch = (request: string, init: RequestInit) => Promise<Response>
+
+/** A proxy says so of the server behind it: 502, 503, 504. The server's own 503 is a problem document. */
+const IS_GONE: readonly number[] = [502, 503, 504]
+
+/**
+ * A fetch that tells a connection that fails from a request that can never be sent. What fetch itself throws is a TypeError for
+ * both, so whatever is known to be wrong must be found before.
+ *
+ * @throws `ConnectionLost`; `TypeError` for a request that cannot be sent
+ */
+export function fetchOrLose(given: Fetch | undefined): Fetch {
+  const fetch = given ?? globalThis.fetch
+  return async (url, init) => {
+    checkSendable(url, init, given !== undefined)
+    const response = await fetch(url, init).catch((error: unknown) => {
+      throw error instanceof TypeError ? new ConnectionLost(error.message, { cause: error }) : error
+    })
+    if (!IS_GONE.includes(response.status) || isProblemDocument(response)) return response
+    await response.body?.cancel()
+    throw new ConnectionLost(`A proxy answered ${response.status}.`)
+  }
+}
+
+export function isProblemDocument({ headers }: Response): boolean {
+  return /^application\/problem\+json\b/.test(headers.get('content-type') ?? '')
+}
+
+/** @throws `TypeError` for a URL or a header that no request can have */
+function checkSendable(url: string, { headers }: RequestInit, isOwnFetch: boolean): void {
+  new Headers(headers)
+  // The caller's fetch may know what a path belongs to.
+  if (isOwnFetch && url.startsWith('/')) return
+  const { protocol } = new URL(new Request(url).url)
+  if (!/^https?:$/.test(protocol)) throw new TypeError('baseUrl must begin with http:// or https://.')
+}
