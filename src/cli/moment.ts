@@ -14,7 +14,7 @@ export interface MomentFlags {
 export function atOption(description: string): Option {
   return new Option(
     '--at <time>',
-    `${description}, such as 2027-01-31T12:00:00Z, or -10m for ten minutes ago`,
+    `${description}, such as 2026-01-31T12:00:00Z, or -10m for ten minutes ago`,
   )
     .conflicts('version')
     .argParser(argument((text) => parseMoment(text, systemClock.now())))
@@ -26,7 +26,7 @@ export function parseMoment(text: string, now: number): string {
   try {
     decodeTime(text, '--at')
   } catch (error) {
-    const hint = 'It must be a time such as 2027-01-31T12:00:00Z, or how long ago it was, such as -10m.'
+    const hint = 'It must be a time such as 2026-01-31T12:00:00Z, or how long ago it was, such as -10m.'
     throw new CellError('invalid_setting', hint, { field: 'at', cause: error })
   }
   return text

@@ -1,21 +1,5 @@
 import { CellError } from '../errors.ts'
 
-/**
- * Work of a transaction: a function that is not async. One that takes such work and passes it on says so with this type:
- *
- * ```ts
- * function inTransaction<T>(work: Work<T>): T {
- *   return cell.transaction(work)
- * }
- * ```
- */
-export type Work<T> = (() => T) &
-  ([T] extends [never]
-    ? unknown
-    : T extends PromiseLike<unknown>
-      ? 'A transaction ends when its function returns, so the function must not be async.'
-      : unknown)
-
 /** What is no promise. */
 export type NoPromise =
   // biome-ignore lint/suspicious/noConfusingVoidType: a function without a return is one that returns no promise

@@ -10,7 +10,7 @@ import type { SqlStatement } from '../engine/sql-policy/sql-statement.ts'
 import { checkBehindParams, checkSqlOptions } from '../engine/statements/sql-options.ts'
 import type { NamedParams, SqlParams, SqlResult, SqlRow, SqlValue } from '../engine/statements/sql-values.ts'
 import type { SqlOptions } from '../engine/statements/statement-runner.ts'
-import type { NoPromise, Work } from '../engine/transaction-work.ts'
+import type { NoPromise } from '../engine/transaction-work.ts'
 import { CellError } from '../errors.ts'
 import { Kv } from '../kv/kv.ts'
 import { type ExportOptions, type ExportResult, exportCell } from './cell-export.ts'
@@ -256,7 +256,7 @@ export class Cell {
    * @returns what `work` returns
    * @throws what `work` throws; `cell_full`, `disk_full`, `busy`
    */
-  transaction<T>(work: Work<T>): T {
+  transaction<T>(work: () => T): T {
     return this.#use().transaction(work)
   }
 
@@ -268,7 +268,7 @@ export class Cell {
    * @returns resolves with what `work` returns, once it is on disk; with durability `remote`, once it is in the object store, too
    * @throws as {@link transaction}; `not_replicated`
    */
-  commit<T>(work: Work<T>): Promise<T> {
+  commit<T>(work: () => T): Promise<T> {
     // Not async: each promise more is some percent of a put that shares its fsync with a hundred others.
     try {
       const commit = this.#use().commit(work)

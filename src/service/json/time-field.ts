@@ -3,7 +3,7 @@ import { CellError } from '../../errors.ts'
 import { checkedByHand } from './schema-notes.ts'
 
 const RFC_3339 = z.iso.datetime({ offset: true })
-const SHAPE = 'must be a time such as 2027-01-31T12:00:00Z'
+const SHAPE = 'must be a time such as 2026-01-31T12:00:00Z'
 
 /** A time in a body, as RFC 3339 has it: with or without a fraction, and with any offset. See {@link decodeTime}. */
 export const time = checkedByHand(z.string({ error: SHAPE }), () => RFC_3339)
