@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest'
+import { CellError } from '../../../src/errors.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import { CellsInProcess } from '../../../src/store/cells-in-process.ts'
 import { FailingStore } from '../../support/backup/object-store-decorators.ts'
@@ -106,7 +107,7 @@ describe('A restore that fails after its mark is stored', () => {
       'because its caller gave up',
       (_, abort) =>
         beforeInstall(async () => {
-          abort.abort(new Error('given up'))
+          abort.abort(new CellError('busy', 'It was given up.'))
           abort.signal.throwIfAborted()
         }),
     ],
