@@ -17,8 +17,14 @@ export class KeyedQueue {
     }
   }
 
-  /** Resolves once nothing runs or waits. */
-  async idle(): Promise<void> {
-    while (this.#last.size > 0) await Promise.all(this.#last.values())
+  /** Whether something of the key runs or waits. */
+  has(key: string): boolean {
+    return this.#last.has(key)
+  }
+
+  /** Resolves once nothing of the key, or nothing at all, runs or waits. */
+  async idle(key?: string): Promise<void> {
+    if (key !== undefined) while (this.#last.has(key)) await this.#last.get(key)
+    else while (this.#last.size > 0) await Promise.all(this.#last.values())
   }
 }

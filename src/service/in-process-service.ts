@@ -1,3 +1,4 @@
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import type { VerifyOptions, VerifyResult } from '../backup/verify/verify-types.ts'
 import type { BackupList } from '../backup/versions/backup-page.ts'
 import type {
@@ -10,6 +11,7 @@ import type {
   RestoreResult,
 } from '../backup/versions/backup-types.ts'
 import type { BackupInfo } from '../backup/versions/version-index.ts'
+import { KeyedQueue } from '../base/keyed-queue.ts'
 import { LruCache } from '../base/lru-cache.ts'
 import type { SqlPolicy } from '../engine/cell-settings.ts'
 import { sqlShape } from '../engine/sql-policy/sql-shape.ts'
@@ -67,6 +69,8 @@ export class InProcessService implements CellService {
   readonly #slowMs: number | null
   /** A handle keeps its prepared statements, which a new one would have to prepare again. */
   readonly #cells: LruCache<Cell>
+  /** By cell. */
+  readonly #deletions = new KeyedQueue()
 
   constructor(
     store: CellStore,
@@ -101,6 +105,7 @@ export class InProcessService implements CellService {
   ): Promise<ResultOf<O>> {
     signal?.throwIfAborted()
     const readable = operation.op === 'unread' ? await read(operation) : (operation as ReadableOperation)
+    if (this.#deletions.has(cellId)) await this.#deletions.idle(cellId)
     try {
       return (await this.#run(cellId, readable, permit, requestId)) as ResultOf<O>
     } catch (error) {
@@ -122,13 +127,20 @@ export class InProcessService implements CellService {
     return { sizeBytes, quarantine }
   }
 
-  async deleteCell(cellId: string, { permit, ...options }: ServedDeleteOptions = {}): Promise<void> {
+  async deleteCell(cellId: string, options: ServedDeleteOptions = {}): Promise<void> {
+    await this.#deletions.run(cellId, () => this.#delete(cellId, options))
+    await this.#store.confirmRecord(cellId)
+  }
+
+  /** All that is acknowledged is in the last backup: what comes meanwhile waits, and then finds no cell. */
+  async #delete(cellId: string, { permit, ...options }: ServedDeleteOptions): Promise<void> {
+    // Changes that came before join a group commit at the end of this turn.
+    await turnOfTheLoop()
     await this.#store.beforeDeletion(cellId)
     // What many deletions wait for ends for all of them at once.
     await this.#store.turns.next(this.#store.findCell(cellId)?.accountId ?? '')
     permit?.check()
     this.#store.deleteCell(cellId, options)
-    await this.#store.confirmRecord(cellId)
   }
 
   async exportCell(cellId: string, options: ServedExportOptions = {}): Promise<ExportedFile> {

@@ -2,6 +2,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { StorePaths } from '../../src/base/store-paths.ts'
+import { turnsUntil } from '../support/turns.ts'
 import type { MakeService, ServiceUnderTest } from './service-under-test.ts'
 
 /** What a `CellService` promises of backups, as tests. */
@@ -95,6 +96,28 @@ export function cellServiceBackupsContract(name: string, make: MakeService): voi
       await expect(value()).rejects.toMatchObject({ code: 'cell_not_found' })
       await service.restore(id)
       expect(await value()).toBe('after')
+    })
+
+    // Invariant 1: what an answer has promised is in what a restore brings back.
+    test('a restore of a deleted cell has every write that was acknowledged, also those beside the deletion', async () => {
+      const { service } = subject
+      const acknowledged: string[] = []
+      const write = async (writer: number) => {
+        for (let n = 0; ; n++) {
+          const key = `k${writer}.${n}`
+          await service.execute(id, { op: 'kv.put', key, value: 'v' })
+          acknowledged.push(key)
+        }
+      }
+      const writers = Promise.allSettled([0, 1, 2, 3].map(write))
+      await turnsUntil(() => acknowledged.length > 20, 'writes are acknowledged')
+      await service.deleteCell(id)
+      for (const writer of await writers)
+        expect(writer).toMatchObject({ status: 'rejected', reason: { code: 'cell_not_found' } })
+      await service.restore(id)
+      const { rows } = await service.execute(id, { op: 'sql', sql: 'SELECT key FROM cell_kv' })
+      const found = new Set((rows as { key: string }[]).map(({ key }) => key))
+      expect(acknowledged.filter((key) => !found.has(key))).toEqual([])
     })
 
     test('a version that is not there is not restored, and the cell stays as it was', async () => {

@@ -111,29 +111,6 @@ test('a restore of a deleted cell waits until its files are out of the way, and 
   expect(rows).toEqual([{ x: 1 }])
 })
 
-// Invariant 1: what an answer has promised is in what a restore brings back.
-test('a restore of a deleted cell has every write that was acknowledged, also those beside the deletion', async () => {
-  const { store, service } = await openWorkerStore()
-  const { id } = store.createCell()
-  const acknowledged: string[] = []
-  let n = 0
-  const write = async () => {
-    for (;;) {
-      const key = `k${n++}`
-      await service.execute(id, { op: 'kv.put', key, value: 'v' })
-      acknowledged.push(key)
-    }
-  }
-  const writers = Promise.allSettled(Array.from({ length: 4 }, write))
-  await turnsUntil(() => acknowledged.length > 20, 'writes are acknowledged')
-  await service.deleteCell(id)
-  for (const writer of await writers)
-    expect(writer).toMatchObject({ status: 'rejected', reason: { code: 'cell_not_found' } })
-  await service.restore(id)
-  const found = await service.execute(id, { op: 'kv.mget', keys: acknowledged })
-  expect(acknowledged.filter((_, i) => found[i] == null)).toEqual([])
-})
-
 test('a cell whose own statement runs is stored before it is deleted, however long that takes', async () => {
   const { store, service } = await openWorkerStore({ service: { statementMs: 6_000 } })
   const { id } = store.createCell()
