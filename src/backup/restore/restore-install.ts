@@ -105,9 +105,9 @@ export function finishRestore(paths: CellPaths, { building = false }: { building
   fsyncDirectory(paths.directory)
 }
 
-/** Whether the built database has taken the place of the cell's, or will. */
-export function isSwitchBegun({ restoreIntent, restoreTarget }: CellPaths): boolean {
-  return exists(restoreIntent) || !exists(restoreTarget)
+/** Whether the built database has taken the place of the cell's, or will. Neither is there if the cell was deleted meanwhile. */
+export function isSwitchBegun({ restoreIntent, restoreTarget, database }: CellPaths): boolean {
+  return exists(restoreIntent) || (exists(database) && !exists(restoreTarget))
 }
 
 /** Removes a built database that is not to be installed, unless its switch is decided already. */

@@ -131,6 +131,20 @@ describe('A restore that fails after its mark is stored', () => {
     await place.close(again)
   })
 
+  test('because its cell was deleted: what comes back of the cell is its last state', async () => {
+    const failing = new FailingStore(place.folder())
+    const { store, cell, version } = await changedCell(failing)
+    // As over HTTP, where a deletion stores the cell's last state.
+    await soon(store.backups.incremental(cell.id))
+    beforeInstall(async () => store.deleteCell(cell.id))
+    const restored = await rejectedBy(soon(store.backups.restore(cell.id, { version })))
+    expect(restored.code).toBe('cell_not_found')
+    vi.restoreAllMocks()
+    const copy = await soon(store.createCell({ from: { cellId: cell.id } }))
+    expect(notes(copy)).toEqual(['one', 'two'])
+    await place.close(store)
+  })
+
   test('keeps the mark of the restore before it', async () => {
     const failing = new FailingStore(place.folder())
     const { store, cell, version } = await changedCell(failing)
