@@ -155,11 +155,10 @@ export class BackupManager {
     const recordOf = async (id: string) => record(id)
     const parts = { index, log, reader, ship: archiver.shipping && ship, isStored, recordOf }
     const wanted = { ...options, record: record(cellId), isLocal: isLocal(cellId) }
-    try {
-      return await planRestore(parts, cellId, wanted)
-    } catch (error) {
-      throw signal?.aborted ? signal.reason : toBackupError(error)
-    }
+    const plan = planRestore(parts, cellId, wanted).catch((error) => {
+      throw toBackupError(error, signal)
+    })
+    return await orReason(signal, plan)
   }
 
   /**

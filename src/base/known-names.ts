@@ -8,6 +8,8 @@ export interface NameContext {
   code?: Extract<CellErrorCode, 'invalid_request' | 'invalid_setting'> | undefined
   /** What precedes the name in messages: `backups.`, `entries[2].`. */
   at?: string | undefined
+  /** What follows where the object is none: what its caller has most likely meant. */
+  hint?: string | undefined
   /** Names of other places, with those places: `backups.keep`. */
   elsewhere?: readonly string[] | undefined
 }
@@ -98,8 +100,8 @@ function editDistance(a: string, b: string): number {
   return last[b.length] as number
 }
 
-function noObject(given: unknown, { code = 'invalid_request', at = '' }: NameContext): CellError {
+function noObject(given: unknown, { code = 'invalid_request', at = '', hint = '' }: NameContext): CellError {
   const what = at === '' ? 'options' : at.replace(/\.$/, '')
   const but = Array.isArray(given) ? ', not a list' : ''
-  return new CellError(code, `${what} must be an object${but}.`, { field: what })
+  return new CellError(code, `${what} must be an object${but}.${hint}`, { field: what })
 }

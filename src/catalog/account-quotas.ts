@@ -1,4 +1,5 @@
 import type { Clock } from '../base/clock.ts'
+import { counted } from '../base/counted.ts'
 import type { Known } from '../base/known-names.ts'
 import { overLimit, TRY_LATER } from '../base/over-limit.ts'
 import { TokenBuckets } from '../base/token-buckets.ts'
@@ -161,8 +162,7 @@ function creations(perSecond: number | undefined, clock: Clock): Creations | und
 function check(name: keyof Quotas, one: string, limit: number | undefined, count: () => number): void {
   if (limit === undefined) return
   const usage = count()
-  if (usage >= limit)
-    throw quotaExceeded(name, `The account has ${usage} ${one}${usage === 1 ? '' : 's'}`, limit, usage)
+  if (usage >= limit) throw quotaExceeded(name, `The account has ${counted(usage, one)}`, limit, usage)
 }
 
 /** @param has the first clause of the message: what the account has */

@@ -7,7 +7,7 @@ import { type MigrateResult, migrate } from '../engine/migrations.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
 import { runScript } from '../engine/script.ts'
 import type { SqlStatement } from '../engine/sql-policy/sql-statement.ts'
-import { checkBehindParams, checkSqlOptions } from '../engine/statements/sql-options.ts'
+import { BEHIND_PARAMS, checkSqlOptions } from '../engine/statements/sql-options.ts'
 import type { NamedParams, SqlParams, SqlResult, SqlRow, SqlValue } from '../engine/statements/sql-values.ts'
 import type { SqlOptions } from '../engine/statements/statement-runner.ts'
 import type { NoPromise } from '../engine/transaction-work.ts'
@@ -137,7 +137,6 @@ export class Cell {
   /** With a row mode that is known only when the program runs. */
   sql(sql: string, params?: SqlParams, options?: SqlOptions): SqlResult<SqlRow | SqlValue[]>
   sql(sql: string, params: SqlParams = [], options: SqlOptions = {}): SqlResult<SqlRow | SqlValue[]> {
-    checkBehindParams(options)
     checkSqlOptions(options)
     return this.#use().sql(sql, params, options)
   }
@@ -157,8 +156,7 @@ export class Cell {
     params: SqlParams | NamedParams<P> = [],
     options: RowOptions = {},
   ): Row | undefined {
-    checkBehindParams(options)
-    checkNames(options, GET_NAMES)
+    checkNames(options, GET_NAMES, BEHIND_PARAMS)
     return this.#use().statement((runner) => runner.first(sql, params as SqlParams, options)) as
       | Row
       | undefined

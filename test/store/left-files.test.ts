@@ -2,6 +2,7 @@ import fs from 'node:fs'
 import { beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import { newCellId } from '../../src/base/store-paths.ts'
 import { CellError } from '../../src/errors.ts'
+import { BuildNotes } from '../../src/store/build-notes.ts'
 import type { CellStore } from '../../src/store/cell-store.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scratch-store.ts'
 import { rejectedBy } from '../support/thrown.ts'
@@ -27,6 +28,29 @@ async function storedCell(store: CellStore): Promise<string> {
   addRow(cell, 'stored')
   await store.backups.snapshot(cell.id)
   return cell.id
+}
+
+/** As a kill leaves a deletion that has moved the cell's files aside. */
+async function killedWhileAside(store: CellStore, id: string): Promise<ScratchPlace> {
+  const { lifecycle } = store.core
+  lifecycle.noteDeletionNow(id)
+  lifecycle.markDeleted(id)
+  const remove = lifecycle.moveLocalAside(id, null)
+  const left = killed()
+  await remove()
+  return left
+}
+
+/** Files of such names cannot be removed, as on a bad block. @returns mends that */
+function failRemovals(isMeant: (file: string) => boolean): () => void {
+  const { rmSync } = fs
+  const failing = vi.spyOn(fs, 'rmSync').mockImplementation((file, options) => {
+    if (!isMeant(String(file))) return rmSync(file, options)
+    throw Object.assign(new Error('EIO: i/o error, unlink'), { code: 'EIO', syscall: 'unlink' })
+  })
+  const mend = () => failing.mockRestore()
+  onTestFinished(mend)
+  return mend
 }
 
 const isHere = (store: CellStore, id: string) => fs.existsSync(store.core.paths.cell(id).directory)
@@ -55,11 +79,7 @@ test('A deletion that a kill cuts off leaves nothing of the cell on the disk of 
 test('What a deletion has moved aside when a kill comes is removed by the next start', async () => {
   const store = await place.create()
   const id = await storedCell(store)
-  store.core.lifecycle.noteDeletionNow(id)
-  store.core.lifecycle.markDeleted(id)
-  const remove = store.core.lifecycle.moveLocalAside(id, null)
-  const left = killed()
-  await remove()
+  const left = await killedWhileAside(store, id)
   const next = await left.open({ takeOver: true })
   expect(isHere(next, id)).toBe(false)
   expect(fs.readdirSync(next.core.paths.spool)).toEqual([])
@@ -71,22 +91,13 @@ test('What cannot be removed from the spool, on a bad block for example, holds u
   const store = await place.create()
   const other = await storedCell(store)
   const id = await storedCell(store)
-  store.core.lifecycle.noteDeletionNow(id)
-  store.core.lifecycle.markDeleted(id)
-  const remove = store.core.lifecycle.moveLocalAside(id, null)
-  const left = killed()
-  await remove()
-  const { rmSync } = fs
-  const failing = vi.spyOn(fs, 'rmSync').mockImplementation((file, options) => {
-    if (!String(file).includes('removed-')) return rmSync(file, options)
-    throw Object.assign(new Error('EIO: i/o error, unlink'), { code: 'EIO', syscall: 'unlink' })
-  })
-  onTestFinished(() => failing.mockRestore())
+  const left = await killedWhileAside(store, id)
+  const mend = failRemovals((file) => file.includes('removed-'))
   const next = await left.open({ takeOver: true })
   expect(notes(next.openCell(other))).toEqual(['stored'])
   const { spool } = next.core.paths
   expect(fs.readdirSync(spool)).toHaveLength(1)
-  failing.mockRestore()
+  mend()
   fs.rmSync(spool, { recursive: true })
 })
 
@@ -96,16 +107,11 @@ test('Files of a deleted cell that a start cannot remove are removed by a later 
   store.core.lifecycle.noteDeletionNow(id)
   store.core.lifecycle.markDeleted(id)
   const left = killed()
-  const { rmSync } = fs
-  const failing = vi.spyOn(fs, 'rmSync').mockImplementation((file, options) => {
-    if (!String(file).includes(`cells/${id.slice(0, 2)}`)) return rmSync(file, options)
-    throw Object.assign(new Error('EIO: i/o error, unlink'), { code: 'EIO', syscall: 'unlink' })
-  })
-  onTestFinished(() => failing.mockRestore())
+  const mend = failRemovals((file) => file.includes(`cells/${id.slice(0, 2)}`))
   const next = await left.open({ takeOver: true })
   expect(isHere(next, id)).toBe(true)
   await next.close()
-  failing.mockRestore()
+  mend()
   const later = await left.open()
   expect(isHere(later, id)).toBe(false)
 })
@@ -153,10 +159,9 @@ test.each(['deleted', 'forgotten'])(
   },
 )
 
-/** As a power loss can leave it: the note is back, or its removal was never synced. */
-function noteNewCell(at: ScratchPlace, id: string): void {
-  fs.mkdirSync(at.paths.spool, { recursive: true })
-  fs.writeFileSync(`${at.paths.spool}/new-cell-${id}`, '')
+/** As a power loss can leave it: the note's removal was never synced. */
+function noteNewCell(id: string): void {
+  new BuildNotes(place.paths.spool, 'new-cell').add(id)
 }
 
 test('An unfinished new cell on a bad block holds up no start, and a later start removes its files', async () => {
@@ -167,17 +172,12 @@ test('An unfinished new cell on a bad block holds up no start, and a later start
   const { directory, database } = place.paths.cell(id)
   fs.mkdirSync(directory, { recursive: true })
   fs.writeFileSync(database, 'unfinished')
-  noteNewCell(place, id)
-  const { rmSync } = fs
-  const failing = vi.spyOn(fs, 'rmSync').mockImplementation((file, options) => {
-    if (file !== directory) return rmSync(file, options)
-    throw Object.assign(new Error('EIO: i/o error, unlink'), { code: 'EIO', syscall: 'unlink' })
-  })
-  onTestFinished(() => failing.mockRestore())
+  noteNewCell(id)
+  const mend = failRemovals((file) => file === directory)
   const next = await place.open()
   expect(notes(next.openCell(other))).toEqual(['stored'])
   await next.close()
-  failing.mockRestore()
+  mend()
   const later = await place.open()
   expect(fs.existsSync(directory)).toBe(false)
   await later.close()
@@ -191,7 +191,7 @@ test('A note of an unfinished new cell removes nothing where the catalog came ba
   const cell = createLedger(store)
   addRow(cell, 'made since')
   await store.close()
-  noteNewCell(place, cell.id)
+  noteNewCell(cell.id)
   for (const file of fs.readdirSync(place.data))
     if (file.startsWith('catalog.db')) fs.rmSync(`${place.data}/${file}`)
   fs.rmSync(place.objects, { recursive: true })

@@ -1,9 +1,10 @@
 import { createInterface } from 'node:readline/promises'
 import type { Command } from 'commander'
+import { counted } from '../../base/counted.ts'
 import { CellError } from '../../errors.ts'
 import type { PruneDocument } from '../../http/retention-actions.ts'
 import { addPlanFlags, addStoreFlags, planOrDefault, type StoreFlags } from '../flags.ts'
-import { counted, examples, formatBytes, formatTable, printNote, printResult } from '../output.ts'
+import { examples, formatBytes, formatTable, printNote, printResult } from '../output.ts'
 import { allCells, checkCellOrAll, runOwnerCommand } from '../owner-command.ts'
 
 /** The commands that decide how long versions stay, under `backups`. */

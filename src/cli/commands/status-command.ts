@@ -1,8 +1,9 @@
 import type { Command } from 'commander'
 import { systemClock } from '../../base/clock.ts'
+import { counted } from '../../base/counted.ts'
 import type { StatusDocument } from '../../http/status-document.ts'
 import { addStoreFlags, type StoreFlags } from '../flags.ts'
-import { counted, examples, formatBytes, formatTable, printResult } from '../output.ts'
+import { examples, formatBytes, formatTable, printResult } from '../output.ts'
 
 export function addStatusCommand(program: Command): void {
   const command = program
@@ -90,8 +91,6 @@ function workerLine({ workers }: StatusDocument): string {
   const since = ended.length === 0 ? 'none ended early' : `ended early: ${ended.join(', ')}`
   return `${counted(workers.running, 'worker')}, ${since}; operations that wait: ${workers.operations_waiting}`
 }
-
-/** `1 cell`, `2 cells`. */
 
 function section<Cell extends { id: string; name: string | null }>(
   title: string,

@@ -1,4 +1,4 @@
-import { checkNames, type Known } from '../../base/known-names.ts'
+import { checkNames, type Known, type NameContext } from '../../base/known-names.ts'
 import type { ResultLimits } from '../../base/limits.ts'
 import { notOneOf } from '../../base/shown-value.ts'
 import { CellError } from '../../errors.ts'
@@ -7,13 +7,16 @@ import type { SqlOptions } from './statement-runner.ts'
 const SQL_NAMES: Known<SqlOptions> = { policy: true, readOnly: true, rowMode: true, limits: true }
 const RESULT_NAMES: Known<ResultLimits> = { rowsMax: true, bytesMax: true }
 
+/** A second parameter stands where the options of a call do. */
+export const BEHIND_PARAMS: NameContext = { hint: ' Several parameters are one list: sql(text, [1, 2]).' }
+
 /**
  * A misspelt policy must not count as `trusted`.
  *
  * @throws `invalid_request`
  */
 export function checkSqlOptions(options: SqlOptions): void {
-  checkNames(options, SQL_NAMES)
+  checkNames(options, SQL_NAMES, BEHIND_PARAMS)
   const { policy, rowMode, limits } = options
   checkChoice('policy', policy, ['tenant', 'trusted'])
   checkChoice('rowMode', rowMode, ['object', 'array'])
@@ -23,15 +26,4 @@ export function checkSqlOptions(options: SqlOptions): void {
 function checkChoice(field: string, value: string | undefined, choices: readonly string[]): void {
   if (value === undefined || choices.includes(value)) return
   throw new CellError('invalid_request', notOneOf(field, value, choices), { field })
-}
-
-/**
- * What follows the parameters of a call.
- *
- * @throws `invalid_request`, where a second parameter stands in its place
- */
-export function checkBehindParams(options: unknown): void {
-  if (typeof options === 'object' && options !== null && !Array.isArray(options)) return
-  const text = 'options must be an object. Several parameters are one list: sql(text, [1, 2]).'
-  throw new CellError('invalid_request', text, { field: 'options' })
 }
