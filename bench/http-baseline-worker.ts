@@ -10,11 +10,11 @@ import Database from 'better-sqlite3'
 /**
  * What a server of entries can't do without if it has many databases, in processes of their own, where a tenant's statement can be
  * ended. The puts of one turn of the event loop go to their worker as one line of JSON, and are answered when it says that they are
- * on disk. Those of one database share a transaction. What the transactions added to the write-ahead logs is read back, appended to
+ * on disk. Those of one database share a transaction. Reads go the same way; nobody mixes the two. What the transactions added to the write-ahead logs is read back, appended to
  * one log, and flushed there; all that would read that log after a crash is left out. `/<database>/<key>` is an entry.
  *
- * With `contract` it also has what docs/http-api.md and the promises ask of each put, and of that the least: a key that is looked up
- * by its hash, before and after the body; the database's owner; a body whose fields are checked; an entry's version, and whether it
+ * With `contract` it also has what docs/http-api.md and the promises ask of each request, and of that the least: a key that is looked up
+ * by its hash, before and after a body; the database's owner; a body whose fields are checked; an entry's version, and whether it
  * is new; the headers of an answer; and results that leave the worker before the COMMIT, so that they outlive it. Limits, budgets,
  * deadlines, errors, backups and everything else are left out.
  *
@@ -31,16 +31,23 @@ const BODY_BYTES_MAX = 2_097_152
 const KEY_BYTES_MAX = 1_024
 const API_KEY = 'cell_sk_bench'
 
-interface Put {
+interface Operation {
   database: string
   key: string
-  value: string
+  /** What is put; without one, the entry is read. */
+  value?: string
 }
 
-interface Stored {
+interface Done {
   key: string
   created?: boolean
+  value?: string
   version?: string
+}
+
+interface Row {
+  value: string
+  version: bigint | null
 }
 
 /** One database of a worker. */
@@ -49,6 +56,7 @@ class Entries {
   readonly #begin: Database.Statement
   readonly #commit: Database.Statement
   readonly #find: Database.Statement
+  readonly #read: Database.Statement
   readonly #upsert: Database.Statement
   readonly #wal: number
   #readTo = WAL_HEADER_BYTES
@@ -65,19 +73,27 @@ class Entries {
     this.#begin = this.#database.prepare('BEGIN IMMEDIATE')
     this.#commit = this.#database.prepare('COMMIT')
     this.#find = this.#database.prepare('SELECT 1 FROM kv WHERE key = ?').pluck()
+    this.#read = this.#database
+      .prepare('SELECT value, version FROM kv WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)')
+      .safeIntegers()
     this.#upsert = this.#database.prepare(
       'INSERT INTO kv VALUES (?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at, version = excluded.version',
     )
     this.#wal = fs.openSync(`${file}-wal`, 'r')
   }
 
+  get({ key }: Operation): Done {
+    const { value, version } = this.#read.get(key, Date.now()) as Row
+    return hasContract ? { key, value, version: String(version) } : { key, value }
+  }
+
   /** A commit has to follow. */
-  run(puts: readonly Put[]): Stored[] {
+  run(puts: readonly Operation[]): Done[] {
     this.#begin.run()
     return puts.map((put) => this.#put(put))
   }
 
-  #put({ key, value }: Put): Stored {
+  #put({ key, value }: Operation): Done {
     if (!hasContract) {
       this.#upsert.run(key, value, null, null)
       return { key }
@@ -139,36 +155,40 @@ function work(): void {
   }
   const tell = (message: object) => fs.writeSync(4, `${JSON.stringify(message)}\n`)
   eachLine(new net.Socket({ fd: 3, readable: true, writable: false }), (line) => {
-    const batch = JSON.parse(line) as Put[][]
-    const changed = batch.map(([first]) => open((first as Put).database))
-    const stored = batch.flatMap((puts, i) => (changed[i] as Entries).run(puts))
-    if (hasContract) tell({ stored })
-    for (const each of changed) each.commit()
-    log.store(changed)
-    tell(hasContract ? { done: true } : { stored, done: true })
+    const batch = JSON.parse(line) as Operation[][]
+    const used = batch.map(([first]) => open((first as Operation).database))
+    if (batch[0]?.[0]?.value === undefined) {
+      tell({ done: batch.flatMap((reads, i) => reads.map((read) => (used[i] as Entries).get(read))), isOver: true })
+      return
+    }
+    const done = batch.flatMap((puts, i) => (used[i] as Entries).run(puts))
+    if (hasContract) tell({ done })
+    for (const each of used) each.commit()
+    log.store(used)
+    tell(hasContract ? { isOver: true } : { done, isOver: true })
   })
 }
 
 class Worker {
   readonly #input: Writable
-  #waiting = new Map<string, [Put, Answer][]>()
+  #waiting = new Map<string, [Operation, Answer][]>()
   #underWay: Answer[] = []
-  #stored: Stored[] = []
+  #done: Done[] = []
 
   constructor({ stdio }: ChildProcess) {
     this.#input = stdio[3] as Writable
     eachLine(stdio[4] as Readable, (line) => {
-      const { stored, done } = JSON.parse(line) as { stored?: Stored[]; done?: true }
-      if (stored !== undefined) this.#stored = stored
-      if (done) this.#done()
+      const { done, isOver } = JSON.parse(line) as { done?: Done[]; isOver?: true }
+      if (done !== undefined) this.#done = done
+      if (isOver) this.#answer()
     })
   }
 
-  put(put: Put, answer: Answer): void {
-    const own = this.#waiting.get(put.database)
-    if (own !== undefined) own.push([put, answer])
+  run(operation: Operation, answer: Answer): void {
+    const own = this.#waiting.get(operation.database)
+    if (own !== undefined) own.push([operation, answer])
     else {
-      this.#waiting.set(put.database, [[put, answer]])
+      this.#waiting.set(operation.database, [[operation, answer]])
       if (this.#waiting.size === 1) setImmediate(() => this.#next())
     }
   }
@@ -176,21 +196,21 @@ class Worker {
   #next(): void {
     if (this.#underWay.length > 0 || this.#waiting.size === 0) return
     const batch = [...this.#waiting.values()]
-    this.#underWay = batch.flatMap((puts) => puts.map(([, answer]) => answer))
+    this.#underWay = batch.flatMap((own) => own.map(([, answer]) => answer))
     this.#waiting = new Map()
-    this.#input.write(`${JSON.stringify(batch.map((puts) => puts.map(([put]) => put)))}\n`)
+    this.#input.write(`${JSON.stringify(batch.map((own) => own.map(([operation]) => operation)))}\n`)
   }
 
-  #done(): void {
+  #answer(): void {
     const answers = this.#underWay
-    const stored = this.#stored
+    const done = this.#done
     this.#underWay = []
     this.#next()
-    for (const [i, answer] of answers.entries()) answer(stored[i] as Stored)
+    for (const [i, answer] of answers.entries()) answer(done[i] as Done)
   }
 }
 
-type Answer = (stored: Stored) => void
+type Answer = (done: Done) => void
 
 const accounts = new Map([[hashOf(API_KEY), 'account']])
 const ownerOf = new Map(Array.from({ length: 1_000 }, (_, i) => [String(i), 'account']))
@@ -212,7 +232,7 @@ function accountOf({ headers }: IncomingMessage): string {
   return account
 }
 
-function place(request: IncomingMessage): { database: string; key: string } {
+function place(request: IncomingMessage): Operation {
   if (!hasContract) {
     const [, database = '', key = ''] = request.url?.split('/') ?? []
     return { database, key }
@@ -220,8 +240,10 @@ function place(request: IncomingMessage): { database: string; key: string } {
   const account = accountOf(request)
   const [, database = '', encoded = ''] = ROUTE.exec(request.url ?? '') ?? []
   check(encoded !== '', 404)
-  check(request.headers['content-type'] === 'application/json', 415)
-  check(Number(request.headers['content-length']) <= BODY_BYTES_MAX, 413)
+  if (request.method === 'PUT') {
+    check(request.headers['content-type'] === 'application/json', 415)
+    check(Number(request.headers['content-length']) <= BODY_BYTES_MAX, 413)
+  }
   check(ownerOf.get(database) === account, 404)
   const key = decodeURIComponent(encoded)
   check(Buffer.byteLength(key) <= KEY_BYTES_MAX && !key.includes('\0') && key.isWellFormed(), 400)
@@ -238,8 +260,8 @@ function checkedValue(request: IncomingMessage, text: string): string {
   return body.value
 }
 
-function answer(request: IncomingMessage, response: ServerResponse, stored: Stored): void {
-  const json = JSON.stringify(hasContract ? { ...stored, ttl_seconds: -1, expires_at: null } : stored)
+function answer(request: IncomingMessage, response: ServerResponse, done: Done): void {
+  const json = JSON.stringify(hasContract ? { ...done, ttl_seconds: -1, expires_at: null } : done)
   const length = Buffer.byteLength(json)
   const headers = { 'Content-Type': 'application/json', 'Content-Length': length }
   if (!hasContract) response.writeHead(200, headers)
@@ -249,7 +271,7 @@ function answer(request: IncomingMessage, response: ServerResponse, stored: Stor
       'Cache-Control': 'no-store',
       'X-Content-Type-Options': 'nosniff',
       'X-Request-Id': request.headers['x-request-id'] ?? randomUUID(),
-      ETag: `"${stored.version}"`,
+      ETag: `"${done.version}"`,
     })
   response.end(json)
 }
@@ -266,15 +288,21 @@ function serve(): void {
   const refuse = (response: ServerResponse, status: unknown) =>
     response.writeHead(typeof status === 'number' ? status : 400).end()
   const server = createServer((request, response) => {
-    const chunks: Buffer[] = []
-    request.on('data', (chunk: Buffer) => chunks.push(chunk))
+    const run = (operation: Operation) => {
+      const worker = workers[Number.parseInt(operation.database, 10) % WORKERS] as Worker
+      worker.run(operation, (done) => answer(request, response, done))
+    }
     try {
-      const { database, key } = place(request)
+      const operation = place(request)
+      if (request.method === 'GET') {
+        run(operation)
+        return
+      }
+      const chunks: Buffer[] = []
+      request.on('data', (chunk: Buffer) => chunks.push(chunk))
       request.on('end', () => {
         try {
-          const value = checkedValue(request, Buffer.concat(chunks).toString())
-          const worker = workers[Number.parseInt(database, 10) % WORKERS] as Worker
-          worker.put({ database, key, value }, (stored) => answer(request, response, stored))
+          run({ ...operation, value: checkedValue(request, Buffer.concat(chunks).toString()) })
         } catch (status) {
           refuse(response, status)
         }
