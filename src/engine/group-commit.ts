@@ -3,6 +3,7 @@ import {
   type GroupEvents,
   type GroupTarget,
   type GroupWork,
+  type Outcome,
   type PreparedGroup,
   type Settle,
   WorkGroup,
@@ -44,10 +45,7 @@ export class GroupCommit {
   /** Joins the group that is committed at the end of this turn of the event loop. */
   add<T>(run: () => T): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      this.#queue.push({
-        run: () => refusePromise(run()),
-        settle: (outcome) => (outcome.ok ? resolve(outcome.value as T) : reject(outcome.error)),
-      })
+      this.#queue.push(new QueuedWork(run, resolve as (value: unknown) => void, reject))
       this.#scheduleOnce()
     })
   }
@@ -94,5 +92,27 @@ export class GroupCommit {
     if (this.#scheduled) return
     this.#scheduled = true
     this.#schedule()
+  }
+}
+
+/** A class, because closures of each piece of work would be made and collected with it. */
+class QueuedWork implements GroupWork {
+  readonly #run: () => unknown
+  readonly #resolve: (value: unknown) => void
+  readonly #reject: (error: unknown) => void
+
+  constructor(run: () => unknown, resolve: (value: unknown) => void, reject: (error: unknown) => void) {
+    this.#run = run
+    this.#resolve = resolve
+    this.#reject = reject
+  }
+
+  run(): unknown {
+    return refusePromise(this.#run())
+  }
+
+  settle(outcome: Outcome): void {
+    if (outcome.ok) this.#resolve(outcome.value)
+    else this.#reject(outcome.error)
   }
 }

@@ -219,7 +219,7 @@ export class WorkGroup {
       return
     }
     this.#parts.events?.committed()
-    for (const [i, work] of done.entries()) this.#settle(work, outcomes[i] as Outcome)
+    for (let i = 0; i < done.length; i++) this.#settle(done[i] as GroupWork, outcomes[i] as Outcome)
   }
 
   /** Asked inside the transaction, where it costs no extra lock. */

@@ -94,14 +94,13 @@ export class Kv {
   put(
     key: string | readonly KvPutEntry[],
     value?: string,
-    options: KvPutOptions = {},
+    options?: KvPutOptions,
   ): KvPutResult | KvPutResult[] {
     if (isList(key)) return this.#putEach(key, value)
     const { limits, clock } = this.#context
-    const now = clock.now()
-    const put = checkPut(key, value as string, options, { limits, now, at: '' })
+    const put = checkPut(key, value as string, options, { limits, clock, at: '' })
     const statements = this.#statements()
-    const result = statements.database.write(() => runPut(statements, put, now), weigh(put.value))
+    const result = statements.database.write(() => runPut(statements, put, clock), weigh(put.value))
     this.#noteExpiry(result)
     return result
   }
@@ -158,13 +157,14 @@ export class Kv {
     const step = checkDelta(delta)
     checkTtlOptions(options)
     const now = clock.now()
+    const instant = { now: () => now }
     const expiryIfNew = expiryOf(options, now, limits)
     const statements = this.#statements()
     return statements.database.transaction(() => {
       const entry = statements.entry(key, now)
       const value = addTo(entry?.value, step)
       const expiresAt = entry === undefined ? expiryIfNew : entry.expiresAt
-      const { created: _, ...put } = runPut(statements, { key, value: value.toString(), expiresAt }, now)
+      const { created: _, ...put } = runPut(statements, { key, value: value.toString(), expiresAt }, instant)
       this.#noteExpiry(put)
       return { ...put, value: decodeInteger(value) }
     })
@@ -278,9 +278,14 @@ export class Kv {
     const { limits, clock } = this.#context
     checkList(entries, 'entries', limits)
     const now = clock.now()
-    const puts = entries.map((entry, i) => checkEntryPut(entry, { limits, now, at: `entries[${i}].` }))
+    const instant = { now: () => now }
+    const puts = entries.map((entry, i) =>
+      checkEntryPut(entry, { limits, clock: instant, at: `entries[${i}].` }),
+    )
     const statements = this.#statements()
-    const results = statements.database.transaction(() => puts.map((put) => runPut(statements, put, now)))
+    const results = statements.database.transaction(() =>
+      puts.map((put) => runPut(statements, put, instant)),
+    )
     for (const result of results) this.#noteExpiry(result)
     return results
   }

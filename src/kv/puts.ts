@@ -1,3 +1,4 @@
+import type { Clock } from '../base/clock.ts'
 import type { Limits } from '../base/limits.ts'
 import { CellError } from '../errors.ts'
 import { type Condition, conditionOf, preconditionFailed } from './condition.ts'
@@ -6,7 +7,7 @@ import { checkKey, checkValue } from './key.ts'
 import { checkEntry, checkPutOptions } from './options.ts'
 import * as queries from './queries.ts'
 import type { KvStatements } from './statements.ts'
-import { expiryOf, secondsLeft } from './ttl.ts'
+import { expiryOf, NO_EXPIRY, secondsLeft } from './ttl.ts'
 
 /** A put whose input was checked. */
 export interface Put {
@@ -21,9 +22,12 @@ export interface Put {
   at?: string
 }
 
+/** What the time is for a put; asked only if it matters, because most puts need it for nothing. */
+export type PutClock = Pick<Clock, 'now'>
+
 interface PutContext {
   limits: Limits
-  now: number
+  clock: PutClock
   /** Where in the input it stands, for errors: `entries[2].` */
   at: string
 }
@@ -32,11 +36,13 @@ interface PutContext {
 export function checkPut(
   key: string,
   value: string,
-  options: KvPutOptions,
-  { limits, now, at }: PutContext,
+  options: KvPutOptions | undefined,
+  { limits, clock, at }: PutContext,
 ): Put {
   checkKey(key, limits, `${at}key`)
   checkValue(value, limits, `${at}value`)
+  if (options === undefined)
+    return { key, value, expiresAt: null, keepTtl: undefined, condition: undefined, at }
   checkPutOptions(options, at)
   const { keepTtl } = options
   if (keepTtl && (options.ttlSeconds !== undefined || options.ttlMs !== undefined)) {
@@ -44,7 +50,7 @@ export function checkPut(
       field: `${at}keepTtl`,
     })
   }
-  const expiresAt = expiryOf(options, now, limits, at)
+  const expiresAt = expiryOf(options, clock.now(), limits, at)
   return { key, value, expiresAt, keepTtl, condition: conditionOf(options, at), at }
 }
 
@@ -60,24 +66,15 @@ export function checkEntryPut(entry: KvPutEntry, context: PutContext): Put {
  *
  * @throws `precondition_failed`; nothing is changed then
  */
-export function runPut(statements: KvStatements, put: Put, now: number): KvPutResult {
+export function runPut(statements: KvStatements, put: Put, clock: PutClock): KvPutResult {
   const version = statements.versions.next()
-  const { created, expiresAt } =
-    putPersistent(statements, put, version) ?? putAny(statements, put, version, now)
+  const { created, expiresAt, ttlSeconds } =
+    putPersistent(statements, put, version) ?? putAny(statements, put, version, clock.now())
   statements.touched(put.key)
-  return {
-    key: put.key,
-    created,
-    version: version.toString(),
-    ttlSeconds: secondsLeft(expiresAt, now),
-    expiresAt,
-  }
+  return { key: put.key, created, version: version.toString(), ttlSeconds, expiresAt }
 }
 
-interface PutDone {
-  created: boolean
-  expiresAt: number | null
-}
+type PutDone = Pick<KvPutResult, 'created' | 'ttlSeconds' | 'expiresAt'>
 
 /**
  * A put of an entry that does not expire, by statements that need not look at the index of the expiries: that index is 15 % of what
@@ -97,14 +94,14 @@ function putPersistent(
   return undefined
 }
 
-const REPLACED: PutDone = { created: false, expiresAt: null }
-const CREATED: PutDone = { created: true, expiresAt: null }
+const REPLACED: PutDone = { created: false, ...NO_EXPIRY }
+const CREATED: PutDone = { created: true, ...NO_EXPIRY }
 
 function putAny(statements: KvStatements, put: Put, version: bigint, now: number): PutDone {
   const kept = put.condition === 'absent' ? undefined : replaceLive(statements, put, version, now)
-  if (kept !== undefined) return { created: false, expiresAt: kept.expiresAt }
-  insert(statements, put, version, now)
-  return { created: true, expiresAt: put.expiresAt }
+  if (kept === undefined) insert(statements, put, version, now)
+  const { expiresAt } = kept ?? put
+  return { created: kept === undefined, ttlSeconds: secondsLeft(expiresAt, now), expiresAt }
 }
 
 /** @returns when the entry expires; undefined if there is no live entry, or not of the version */

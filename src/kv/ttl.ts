@@ -4,6 +4,8 @@ import type { KvTtlOptions } from './entry.ts'
 
 /** What `ttlSeconds` shows for an entry that does not expire. */
 const PERSISTENT = -1
+/** What is told of such an entry. */
+export const NO_EXPIRY = { ttlSeconds: PERSISTENT, expiresAt: null }
 
 /**
  * The instant at which an entry put now expires.

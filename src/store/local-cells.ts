@@ -177,10 +177,10 @@ export class LocalCells implements CellProvider {
   }
 
   isRemote(id: string): boolean {
-    const { replicated } = this.#parts
+    const { replicated, record } = this.#parts
+    if (replicated === undefined) return false
     // Of a deleted cell, too: what was committed before is still answered.
-    const own = this.#parts.record(id)?.durability
-    return replicated !== undefined && (own ?? this.settings.durability) === 'remote'
+    return (record(id)?.durability ?? this.settings.durability) === 'remote'
   }
 
   async replicated(id: string, options: ConfirmOptions): Promise<void> {
