@@ -41,7 +41,8 @@ const KEYS_AND_VALUES = {
 const ENTRIES = {
   table: `CREATE TABLE kv (key TEXT PRIMARY KEY, value TEXT NOT NULL, expires_at INTEGER, version INTEGER NOT NULL) WITHOUT ROWID;
     CREATE INDEX expiry ON kv (expires_at) WHERE expires_at IS NOT NULL`,
-  put: `INSERT INTO kv VALUES (?, ?, NULL, 1)
+  // As long as a cell's own, which begin anywhere in 62 bits.
+  put: `INSERT INTO kv VALUES (?, ?, NULL, 3141592653589793238)
     ON CONFLICT DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at, version = version + 1`,
 }
 

@@ -283,9 +283,7 @@ export class Kv {
       checkEntryPut(entry, { limits, clock: instant, at: `entries[${i}].` }),
     )
     const statements = this.#statements()
-    const results = statements.database.transaction(() =>
-      puts.map((put) => runPut(statements, put, instant)),
-    )
+    const results = statements.database.transaction(() => puts.map((put) => runPut(statements, put, instant)))
     for (const result of results) this.#noteExpiry(result)
     return results
   }

@@ -1,5 +1,6 @@
 import { expect, test, vi } from 'vitest'
 import type { CollectedLook } from '../../src/backup/changes/cell-log.ts'
+import type { PackedPiece } from '../../src/backup/changes/packed-logs.ts'
 import { NodeCells } from '../../src/workers/node/node-cells.ts'
 import { until } from '../support/until.ts'
 import { openWorkerStore, type WorkerStore } from '../support/worker-store.ts'
@@ -21,8 +22,8 @@ async function cellsOf(node: WorkerStore, cellId: string): Promise<NodeCells> {
 
 async function collected(
   cells: NodeCells,
-  isEnough: (logs: CollectedLook) => boolean,
-): Promise<CollectedLook> {
+  isEnough: (logs: CollectedLook<PackedPiece>) => boolean,
+): Promise<CollectedLook<PackedPiece>> {
   let logs = await cells.collectLogs(ALL)
   await until(async () => {
     logs = await cells.collectLogs(ALL)

@@ -23,15 +23,15 @@ export interface LogPiece {
   commits: [frames: number, time: number][]
 }
 
-/** What a cell has committed since it was last shipped. */
-export interface UnshippedLog {
+/** What a cell has committed since it was last shipped. @typeParam Piece see packed-logs.ts for the other one */
+export interface UnshippedLog<Piece = LogPiece> {
   cellId: string
   /** The cell's account: null if it has none. The process that has the catalog adds it. */
   accountId?: string | null | undefined
   /** Id of the cell's unbroken row of WALs. */
   history: string
   /** In the order in which they apply. */
-  pieces: LogPiece[]
+  pieces: Piece[]
 }
 
 /** A place in the history of a cell: everything before it is shipped. */
@@ -56,8 +56,8 @@ export interface CollectLimits {
   isHurried?: boolean | undefined
 }
 
-export interface CollectedLogs {
-  logs: UnshippedLog[]
+export interface CollectedLogs<Piece = LogPiece> {
+  logs: UnshippedLog<Piece>[]
   /** Whether every cell that has something unshipped is in `logs`, apart from those of the two lists below. */
   isAll: boolean
   /** Whether there was no room for some of it: the next call brings that. */
@@ -78,7 +78,7 @@ export interface CollectedLogs {
  * A look at the cells of several processes. One that was busy may answer a question of an earlier look. So looks are numbered: what
  * was committed before a look is in `logs` if the question is of this look or of a later one.
  */
-export interface CollectedLook extends Omit<CollectedLogs, 'whole'> {
+export interface CollectedLook<Piece = LogPiece> extends Omit<CollectedLogs<Piece>, 'whole'> {
   look: number
   /** The earliest look of which a question is answered here. */
   askedIn: number
@@ -87,15 +87,18 @@ export interface CollectedLook extends Omit<CollectedLogs, 'whole'> {
 }
 
 /** A look at the cells of one process. */
-export function lookOf({ whole, ...collected }: CollectedLogs, look: number): CollectedLook {
+export function lookOf<Piece>(
+  { whole, ...collected }: CollectedLogs<Piece>,
+  look: number,
+): CollectedLook<Piece> {
   return { ...collected, look, askedIn: look, whole: Object.fromEntries(whole.map((id) => [id, look])) }
 }
 
 /** @param record what the catalog has of a cell */
-export function withAccounts(
-  collected: CollectedLook,
+export function withAccounts<Piece>(
+  collected: CollectedLook<Piece>,
   record: (cellId: string) => { accountId: string | null } | undefined,
-): CollectedLook {
+): CollectedLook<Piece> {
   const logs = collected.logs.map((log) => ({ ...log, accountId: record(log.cellId)?.accountId ?? null }))
   return { ...collected, logs }
 }

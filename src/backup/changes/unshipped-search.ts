@@ -70,10 +70,10 @@ export class UnshippedSearch {
    * What is collected while cells are searched for is not all; of those that could not be looked at, nobody knows it. What ends
    * meanwhile may have come too late for the process that had answered already.
    */
-  async collect(
+  async collect<Piece>(
     { about, wanted = [] }: Pick<CollectLimits, 'about' | 'wanted'>,
-    collect: () => Promise<CollectedLook>,
-  ): Promise<CollectedLook> {
+    collect: () => Promise<CollectedLook<Piece>>,
+  ): Promise<CollectedLook<Piece>> {
     const missed = [...this.#missed]
     this.#tryAgain()
     const wasOver = this.isOver

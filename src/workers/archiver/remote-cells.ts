@@ -7,6 +7,7 @@ import type {
 } from '../../backup/archiver/cell-port.ts'
 import type { BaseCut, BaseStart, IncrementalCut, StoredBackup } from '../../backup/changes/cell-cuts.ts'
 import type { CollectedLook, CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
+import { type PackedPiece, unpackLogs } from '../../backup/changes/packed-logs.ts'
 import type { CellCall, FromArchiver } from '../protocol/archiver-protocol.ts'
 import { fromWireError, type WireError } from '../protocol/wire-error.ts'
 
@@ -76,8 +77,9 @@ export class RemoteCells implements CellPort {
     return this.#call({ method: 'endRestore', args: [cellId] })
   }
 
-  collectLogs(limits: CollectLimits): Promise<CollectedLook> {
-    return this.#call({ method: 'collectLogs', args: [limits] })
+  async collectLogs(limits: CollectLimits): Promise<CollectedLook> {
+    const look: CollectedLook<PackedPiece> = await this.#call({ method: 'collectLogs', args: [limits] })
+    return unpackLogs(look)
   }
 
   hurryLook(): Promise<void> {

@@ -1,11 +1,10 @@
 import { toBackupError } from '../../backup/archive/backup-errors.ts'
 import type { JobOptions } from '../../backup/archiver/archiver.ts'
-import type { CellPort } from '../../backup/archiver/cell-port.ts'
 import type { ArchiverLoad, Lane, Need } from '../../backup/archiver/job.ts'
 import type { RestoreResult } from '../../backup/versions/backup-types.ts'
 import type { Log } from '../../base/log.ts'
 import { CellError } from '../../errors.ts'
-import type { ArchiverJob, FromArchiver, ToArchiver } from '../protocol/archiver-protocol.ts'
+import type { ArchiverJob, FromArchiver, ServedCells, ToArchiver } from '../protocol/archiver-protocol.ts'
 import { fromWireError } from '../protocol/wire-error.ts'
 
 /** A new cell from a backup takes its turn among the restores. */
@@ -38,7 +37,7 @@ interface PendingJob {
 }
 
 export interface ArchiverJobsParts {
-  cells: CellPort
+  cells: ServedCells
   log: Log
   /** To the present process. False if there is none that is ready: it gets all jobs once it is ({@link ArchiverJobs.sendAll}). */
   send(message: ToArchiver): boolean

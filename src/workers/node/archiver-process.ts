@@ -10,7 +10,6 @@ import {
   type RestoreRequest,
   type VerifyRequest,
 } from '../../backup/archiver/archiver.ts'
-import type { CellPort } from '../../backup/archiver/cell-port.ts'
 import type { ArchiverLoad, Need } from '../../backup/archiver/job.ts'
 import type { EndedCall } from '../../backup/object-store/object-store-calls.ts'
 import type { Flushed, FlushOptions } from '../../backup/shipping/flushes.ts'
@@ -32,6 +31,7 @@ import type {
   ArchiverSettings,
   CellCall,
   FromArchiver,
+  ServedCells,
   ToArchiver,
 } from '../protocol/archiver-protocol.ts'
 import { logForChild } from '../protocol/log-message.ts'
@@ -46,7 +46,7 @@ export interface ArchiverProcessParts {
   settings: Omit<ArchiverSettings, 'epoch'>
   /** The node's epoch; undefined as long as it has none. */
   epoch(): number | undefined
-  cells: CellPort
+  cells: ServedCells
   /** When the node was started, in epoch milliseconds. */
   startedAt: number
   clock: Clock

@@ -1,10 +1,4 @@
-import type {
-  BackupStart,
-  CellPort,
-  KnownCell,
-  RestoredCell,
-  RestoreStart,
-} from '../../backup/archiver/cell-port.ts'
+import type { BackupStart, KnownCell, RestoredCell, RestoreStart } from '../../backup/archiver/cell-port.ts'
 import type { BaseCut, BaseStart, IncrementalCut, StoredBackup } from '../../backup/changes/cell-cuts.ts'
 import type { KnownVersions } from '../../backup/changes/cell-cutter.ts'
 import {
@@ -13,12 +7,14 @@ import {
   type ShippedPlace,
   withAccounts,
 } from '../../backup/changes/cell-log.ts'
+import type { PackedPiece } from '../../backup/changes/packed-logs.ts'
 import type { UnshippedSearch } from '../../backup/changes/unshipped-search.ts'
 import { discardRestored } from '../../backup/restore/restore-install.ts'
 import type { RestorePermits } from '../../backup/restore/restore-permits.ts'
 import { cellNotFound } from '../../catalog/cell-registry.ts'
 import type { StoreCore } from '../../store/store-core.ts'
 import type { Upkeep } from '../../store/upkeep.ts'
+import type { ServedCells } from '../protocol/archiver-protocol.ts'
 import type { CutCall, WorkerTask, WorkerTaskResults } from '../protocol/protocol.ts'
 import type { WorkerPool } from './worker-pool.ts'
 
@@ -46,7 +42,7 @@ export interface NodeCellsParts {
  * The archiver's way to the cells of a node: tasks for the workers, and the catalog here. A worker may end at any time,
  * so each task can be repeated.
  */
-export class NodeCells implements CellPort {
+export class NodeCells implements ServedCells {
   readonly #core: StoreCore
   readonly #workers: WorkerPool
   readonly #upkeep: Upkeep
@@ -162,7 +158,7 @@ export class NodeCells implements CellPort {
     this.#workers.setBuilding([...this.#building])
   }
 
-  async collectLogs(limits: CollectLimits): Promise<CollectedLook> {
+  async collectLogs(limits: CollectLimits): Promise<CollectedLook<PackedPiece>> {
     const collected = await this.#search.collect(limits, () => this.#workers.collectLogs(limits))
     return withAccounts(collected, (id) => this.#core.findCell(id))
   }

@@ -1,4 +1,5 @@
 import type { CollectedLogs, CollectedLook, CollectLimits } from '../../backup/changes/cell-log.ts'
+import type { PackedPiece } from '../../backup/changes/packed-logs.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { WorkerHandle } from './worker-process.ts'
 
@@ -17,7 +18,7 @@ interface Question {
   over: Promise<void>
   isOver: boolean
   /** Undefined if the worker has ended, or could not look. */
-  answer: CollectedLogs | undefined
+  answer: CollectedLogs<PackedPiece> | undefined
 }
 
 /** Looks at what the cells of all workers have not shipped, one after the other. */
@@ -37,7 +38,10 @@ export class WorkerLooks {
   }
 
   /** Each worker gets an equal part of the limits. */
-  async collect(workers: readonly WorkerHandle[], limits: CollectLimits): Promise<CollectedLook> {
+  async collect(
+    workers: readonly WorkerHandle[],
+    limits: CollectLimits,
+  ): Promise<CollectedLook<PackedPiece>> {
     const { wanted = [] } = limits
     const asOf = this.#clock.now()
     const look = ++this.#looks
@@ -47,7 +51,7 @@ export class WorkerLooks {
     await this.#answers(questions, limits.isHurried === true)
     const known = questions.filter((each) => isValid(each, look))
     this.#forget(questions)
-    const answers = known.map(({ answer }) => answer as CollectedLogs)
+    const answers = known.map(({ answer }) => answer as CollectedLogs<PackedPiece>)
     return {
       logs: answers.flatMap(({ logs }) => logs),
       isAll: known.length === questions.length && answers.every(({ isAll }) => isAll),
@@ -71,7 +75,7 @@ export class WorkerLooks {
       isOver: false,
       answer: undefined,
     }
-    const note = (answer?: CollectedLogs) => Object.assign(question, { isOver: true, answer })
+    const note = (answer?: CollectedLogs<PackedPiece>) => Object.assign(question, { isOver: true, answer })
     question.over = worker.collectLogs(limits).then(
       (answer) => void note(answer),
       () => void note(),

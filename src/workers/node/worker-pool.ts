@@ -1,5 +1,6 @@
 import type { CollectedLook, CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
 import type { CellsMark } from '../../backup/changes/change-trackers.ts'
+import type { PackedPiece } from '../../backup/changes/packed-logs.ts'
 import type { Clock, Timer } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
@@ -202,7 +203,7 @@ export class WorkerPool {
   }
 
   /** What the cells of all workers have committed and not shipped. */
-  collectLogs(limits: CollectLimits): Promise<CollectedLook> {
+  collectLogs(limits: CollectLimits): Promise<CollectedLook<PackedPiece>> {
     const workers = [...this.#spawner.alive].filter(({ isReady }) => isReady)
     return this.#looks.collect(workers, limits)
   }

@@ -1,5 +1,6 @@
 import type { CollectedLogs, CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
 import type { CellsMark } from '../../backup/changes/change-trackers.ts'
+import type { PackedPiece } from '../../backup/changes/packed-logs.ts'
 import { processorMs, residentBytes, waitedMs } from '../../base/process-stats.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { ProcessIdentity } from '../../catalog/directory-lock.ts'
@@ -86,7 +87,7 @@ export class WorkerProcess {
   onTask: ((cellId: string, ms: number) => void) | undefined
   readonly #link: ChildLink<ToWorker, FromWorker>
   readonly #tasks = new Map<number, Task>()
-  readonly #collections = new Map<number, PromiseWithResolvers<CollectedLogs>>()
+  readonly #collections = new Map<number, PromiseWithResolvers<CollectedLogs<PackedPiece>>>()
   /** Cells whose record the worker has. */
   readonly #sentRecords = new Set<string>()
   readonly #usedCells = new Set<string>()
@@ -226,9 +227,9 @@ export class WorkerProcess {
   }
 
   /** What its cells have committed and not shipped. @throws `WorkerEnded` */
-  collectLogs(limits: CollectLimits): Promise<CollectedLogs> {
+  collectLogs(limits: CollectLimits): Promise<CollectedLogs<PackedPiece>> {
     const id = ++this.#taskIds
-    const collection = Promise.withResolvers<CollectedLogs>()
+    const collection = Promise.withResolvers<CollectedLogs<PackedPiece>>()
     this.#collections.set(id, collection)
     if (this.#link.hasExited) collection.reject(new WorkerEnded())
     else this.#send({ type: 'collect-logs', id, limits })

@@ -9,6 +9,8 @@ import type { RetentionPlans } from '../../backup/archiver/backup-destination.ts
 import type { CellPort } from '../../backup/archiver/cell-port.ts'
 import type { Need } from '../../backup/archiver/job.ts'
 import type { JobQueueLimits } from '../../backup/archiver/job-queue.ts'
+import type { CollectedLook, CollectLimits } from '../../backup/changes/cell-log.ts'
+import type { PackedPiece } from '../../backup/changes/packed-logs.ts'
 import type { EndedCall } from '../../backup/object-store/object-store-calls.ts'
 import type { Flushed } from '../../backup/shipping/flushes.ts'
 import type { ShippingSettings } from '../../backup/shipping/shipper.ts'
@@ -42,10 +44,15 @@ export type ArchiverJob =
   | { job: 'verify'; request: VerifyRequest }
   | { job: 'settle'; request: ArchiverRequest }
 
+/** The cells as the node has them for its archiver: it passes on what it collects as it came. */
+export interface ServedCells extends Omit<CellPort, 'collectLogs'> {
+  collectLogs(limits: CollectLimits): Promise<CollectedLook<PackedPiece>>
+}
+
 /** What the archiver asks of the cells. */
 export type CellCall = {
-  [Method in keyof CellPort]: { method: Method; args: Parameters<CellPort[Method]> }
-}[keyof CellPort]
+  [Method in keyof ServedCells]: { method: Method; args: Parameters<ServedCells[Method]> }
+}[keyof ServedCells]
 
 export type ToArchiver =
   | { type: 'settings'; settings: ArchiverSettings }

@@ -2,6 +2,7 @@ import type { RestoreStart } from '../../backup/archiver/cell-port.ts'
 import type { CellCutter } from '../../backup/changes/cell-cutter.ts'
 import type { CollectedLogs, CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
 import type { CellsMark } from '../../backup/changes/change-trackers.ts'
+import type { PackedPiece } from '../../backup/changes/packed-logs.ts'
 import type { InstallOptions } from '../../backup/restore/cell-installer.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { SqlPolicy } from '../../engine/cell-settings.ts'
@@ -202,7 +203,7 @@ export type FromWorker =
   /** Commits of a watched cell may be on disk that no message told of. */
   | { type: 'interrupted'; cellId: string }
   | { type: 'expiry' }
-  | { type: 'collected'; id: number; logs: CollectedLogs | undefined }
+  | { type: 'collected'; id: number; logs: CollectedLogs<PackedPiece> | undefined }
   /** The worker has given a cell away that has something to ship. */
   | { type: 'unshipped'; cellId: string }
   | LogMessage

@@ -1,3 +1,4 @@
+import { packLogs } from '../../backup/changes/packed-logs.ts'
 import { systemClock } from '../../base/clock.ts'
 import { beginHold } from '../../base/process-stats.ts'
 import { StorePaths } from '../../base/store-paths.ts'
@@ -63,7 +64,7 @@ class WorkerMain {
       case 'collect-logs':
         void cells
           .collectLogs(message.limits)
-          .then((logs) => out.send({ type: 'collected', id: message.id, logs }))
+          .then((logs) => out.send({ type: 'collected', id: message.id, logs: logs && packLogs(logs) }))
         break
       case 'logs-shipped':
         cells.local.archived?.logs.shipped(message.places)

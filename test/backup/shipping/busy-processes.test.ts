@@ -3,6 +3,7 @@ import path from 'node:path'
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { CollectedLook, CollectLimits } from '../../../src/backup/changes/cell-log.ts'
+import { packLogs, unpackLogs } from '../../../src/backup/changes/packed-logs.ts'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
 import { Replication } from '../../../src/store/replication.ts'
 import { WorkerLooks } from '../../../src/workers/node/worker-looks.ts'
@@ -39,7 +40,7 @@ class BusyWorker {
 
   async collectLogs(limits: CollectLimits) {
     await this.#statement?.promise
-    return await this.#all.collectOf(limits, this.cells)
+    return packLogs(await this.#all.collectOf(limits, this.cells))
   }
 }
 
@@ -57,9 +58,10 @@ class CellsOfWorkers extends WalCells {
     this.begin(limits)
     this.isLooking = true
     const workers = this.workers as unknown as WorkerHandle[]
-    return await this.#looks.collect(workers, limits).finally(() => {
+    const look = await this.#looks.collect(workers, limits).finally(() => {
       this.isLooking = false
     })
+    return unpackLogs(look)
   }
 
   override async hurryLook(): Promise<void> {

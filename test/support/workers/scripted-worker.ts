@@ -1,4 +1,5 @@
 import type { CollectedLogs } from '../../../src/backup/changes/cell-log.ts'
+import type { PackedPiece } from '../../../src/backup/changes/packed-logs.ts'
 import type { CellRecord } from '../../../src/catalog/cell-registry.ts'
 import { NO_WAL } from '../../../src/engine/wal-end.ts'
 import {
@@ -145,7 +146,7 @@ export class ScriptedWorker implements WorkerHandle {
     this.building = cellIds
   }
 
-  collectLogs(): Promise<CollectedLogs> {
+  collectLogs(): Promise<CollectedLogs<PackedPiece>> {
     return Promise.resolve({
       logs: [],
       isAll: true,
