@@ -158,7 +158,10 @@ function work(): void {
     const batch = JSON.parse(line) as Operation[][]
     const used = batch.map(([first]) => open((first as Operation).database))
     if (batch[0]?.[0]?.value === undefined) {
-      tell({ done: batch.flatMap((reads, i) => reads.map((read) => (used[i] as Entries).get(read))), isOver: true })
+      tell({
+        done: batch.flatMap((reads, i) => reads.map((read) => (used[i] as Entries).get(read))),
+        isOver: true,
+      })
       return
     }
     const done = batch.flatMap((puts, i) => (used[i] as Entries).run(puts))
