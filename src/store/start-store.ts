@@ -4,7 +4,7 @@ import { recoverCatalog } from '../backup/catalog-recovery.ts'
 import type { ObjectStore } from '../backup/object-store/object-store.ts'
 import { openObjectStore } from '../backup/object-store/open-object-store.ts'
 import { finishRestore } from '../backup/restore/restore-install.ts'
-import { claimPrefix, readIdentity } from '../backup/versions/store-identity.ts'
+import { claimPrefix, readIdentity, type StoreIdentity } from '../backup/versions/store-identity.ts'
 import { delay } from '../base/clock.ts'
 import { exists } from '../base/durable-files.ts'
 import type { Limits } from '../base/limits.ts'
@@ -135,18 +135,12 @@ async function bringUpCatalog(
   const isLocal = exists(paths.catalog)
   const adopts = isLocal && settings.adopt && entry !== undefined && (await isToAdopt(entry, settings))
   if (isLocal && !adopts) return { isFirst: false, isEntered: false }
-  const known = entry && (await untilAvailable(settings, () => readIdentity(entry.store)))
-  if (known === undefined && mode === 'open') throw notFound(paths)
-  if (entry !== undefined && known !== undefined && mode === 'create')
-    throw storeExists(
-      `${entry.store.url} already holds the backups of store ${known.store_id}. Open that store instead.`,
-    )
   const { clock } = settings
   const willTake = () => {
     if (adopts) setAside(paths, clock.now(), settings.log)
   }
-  // Before anything is read that another node could still add to.
-  if (entry !== undefined) await untilAvailable(settings, () => entry.take(false, willTake))
+  const known = entry && (await takePrefix(mode, entry, settings, willTake))
+  if (known === undefined && mode === 'open') throw notFound(paths)
   if (entry !== undefined && known !== undefined) {
     const recoveredCatalog = await untilAvailable(settings, () =>
       recoverCatalog(entry.store, known, paths.catalogCell, settings),
@@ -165,6 +159,34 @@ async function bringUpCatalog(
   if (entry !== undefined)
     await untilAvailable(settings, () => claimPrefix(entry.store, storeId, clock.now()))
   return { isFirst: true, isEntered: true }
+}
+
+/**
+ * Takes the prefix for a directory that has no catalog of it.
+ *
+ * @returns the store that the prefix holds, if it holds one
+ * @throws `store_exists` if there should be none; as `PrefixEntry.take`
+ */
+async function takePrefix(
+  mode: StartMode,
+  entry: PrefixEntry,
+  settings: StoreSettings,
+  willTake: () => void,
+): Promise<StoreIdentity | undefined> {
+  const identity = async () => {
+    const found = await untilAvailable(settings, () => readIdentity(entry.store))
+    if (found === undefined || mode !== 'create') return found
+    throw storeExists(
+      `${entry.store.url} already holds the backups of store ${found.store_id}. Open that store instead.`,
+    )
+  }
+  const found = await identity()
+  // Nothing is taken where there is nothing to open.
+  if (found === undefined && mode === 'open') return undefined
+  // Before anything is read that another node could still add to.
+  await untilAvailable(settings, () => entry.take(false, willTake))
+  // Another first start may have been faster.
+  return found ?? (await identity())
 }
 
 /** Whether the object store has history that the directory did not write. @throws `invalid_setting` if it has none at all */
