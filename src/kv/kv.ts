@@ -23,7 +23,7 @@ import { toJson } from './json.ts'
 import { checkKey, checkKeys, checkList, isList, refuseListOptions } from './key.ts'
 import { keyRange, keysOf, type ListRow, toPage } from './listing.ts'
 import { checkDeleteOptions, checkKeysOptions, checkListOptions, checkTtlOptions } from './options.ts'
-import { checkEntryPut, checkPut, runPut, weigh } from './puts.ts'
+import { checkEntryPut, checkPut, momentOf, runPut, weigh } from './puts.ts'
 import * as queries from './queries.ts'
 import { KvStatements } from './statements.ts'
 import { expiryOf, secondsLeft } from './ttl.ts'
@@ -97,7 +97,8 @@ export class Kv {
     options?: KvPutOptions,
   ): KvPutResult | KvPutResult[] {
     if (isList(key)) return this.#putEach(key, value)
-    const { limits, clock } = this.#context
+    const { limits } = this.#context
+    const clock = options === undefined ? this.#context.clock : momentOf(this.#context.clock)
     const put = checkPut(key, value as string, options, { limits, clock, at: '' })
     const statements = this.#statements()
     const result = statements.database.write(() => runPut(statements, put, clock), weigh(put.value))
@@ -156,15 +157,15 @@ export class Kv {
     checkKey(key, limits)
     const step = checkDelta(delta)
     checkTtlOptions(options)
-    const now = clock.now()
-    const instant = { now: () => now }
+    const moment = momentOf(clock)
+    const now = moment.now()
     const expiryIfNew = expiryOf(options, now, limits)
     const statements = this.#statements()
     return statements.database.transaction(() => {
       const entry = statements.entry(key, now)
       const value = addTo(entry?.value, step)
       const expiresAt = entry === undefined ? expiryIfNew : entry.expiresAt
-      const { created: _, ...put } = runPut(statements, { key, value: value.toString(), expiresAt }, instant)
+      const { created: _, ...put } = runPut(statements, { key, value: value.toString(), expiresAt }, moment)
       this.#noteExpiry(put)
       return { ...put, value: decodeInteger(value) }
     })
@@ -277,13 +278,12 @@ export class Kv {
     refuseListOptions(options, 'of entries takes no options: each entry has its own.')
     const { limits, clock } = this.#context
     checkList(entries, 'entries', limits)
-    const now = clock.now()
-    const instant = { now: () => now }
+    const moment = momentOf(clock)
     const puts = entries.map((entry, i) =>
-      checkEntryPut(entry, { limits, clock: instant, at: `entries[${i}].` }),
+      checkEntryPut(entry, { limits, clock: moment, at: `entries[${i}].` }),
     )
     const statements = this.#statements()
-    const results = statements.database.transaction(() => puts.map((put) => runPut(statements, put, instant)))
+    const results = statements.database.transaction(() => puts.map((put) => runPut(statements, put, moment)))
     for (const result of results) this.#noteExpiry(result)
     return results
   }

@@ -25,6 +25,12 @@ export interface Put {
 /** What the time is for a put; asked only if it matters, because most puts need it for nothing. */
 export type PutClock = Pick<Clock, 'now'>
 
+/** One moment, for puts that need it more than once. */
+export function momentOf(clock: Clock): PutClock {
+  const now = clock.now()
+  return { now: () => now }
+}
+
 interface PutContext {
   limits: Limits
   clock: PutClock
