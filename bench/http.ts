@@ -1,6 +1,7 @@
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
+import Database from 'better-sqlite3'
 import type { LoadResult } from './http-load.ts'
 import { Client, cpuMs, type Served, startBaseline, startCellstore, storeVersions } from './http-process.ts'
 import { HEAD, median, report, sideBySide } from './side-by-side.ts'
@@ -130,6 +131,40 @@ async function compare(
   })
 }
 
+/** Next to what a disk can do where each commit has an fsync of its own: better-sqlite3 alone, with no server around it. */
+async function compareWithFsyncs(many: Contender): Promise<void> {
+  const puts = Array.from({ length: CELLS }, (_, i) => fullPut(path.join(directory, `full-${i}.db`)))
+  let count = 0
+  const rates = await sideBySide(ROUNDS, {
+    theirs: () => {
+      const before = count
+      const started = performance.now()
+      while (performance.now() - started < ROUND_MS) puts[count % CELLS]?.(count++)
+      return ((count - before) * 1_000) / (performance.now() - started)
+    },
+    ours: () => rate('PUT', many),
+  })
+  const shown = (rate: number) => `${Math.round(rate).toLocaleString('en')}/s`
+  const ratio = rates.ours / rates.theirs
+  report({
+    what: `PUT, ${CELLS} cells in turn`,
+    ours: shown(rates.ours),
+    theirs: shown(rates.theirs),
+    ratio,
+    aim: `> 1 × one fsync a commit, better-sqlite3 without a server`,
+    met: ratio > 1,
+  })
+}
+
+function fullPut(file: string): (value: number) => void {
+  const database = new Database(file)
+  database.pragma('journal_mode = WAL')
+  database.pragma('synchronous = FULL')
+  database.exec('CREATE TABLE kv (key TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID')
+  const upsert = database.prepare('INSERT OR REPLACE INTO kv VALUES (?, ?)')
+  return (value) => upsert.run('key', `${'v'.repeat(100)}${value}`)
+}
+
 try {
   const baseline = await bare()
   const served = await cellstore('served')
@@ -146,6 +181,8 @@ try {
   await compare('PUT, with workers', 'PUT', [served, inProcess], { aim: 0.9, of: 'in process' })
   const many = await manyCells(served)
   await compare(`PUT, ${CELLS} cells in turn`, 'PUT', [many, served], { aim: 0.6, of: 'one cell' })
+
+  await compareWithFsyncs(many)
 
   const divided = await withWorkers('bare')
   await compare('PUT, the bare server with workers', 'PUT', [divided.one, baseline], {

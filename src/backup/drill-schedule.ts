@@ -93,13 +93,17 @@ export class DrillSchedule {
 
   #lookIn(ms: number): void {
     if (this.#abort.signal.aborted) return
-    this.#timer = this.#parts.clock.setTimer(() => this.#look(), Math.min(ms, PLAN_EVERY_MS))
+    this.#timer = this.#parts.clock.setTimer(() => this.#look(), Math.min(ms, this.#planEveryMs))
+  }
+
+  get #planEveryMs(): number {
+    return Math.min(PLAN_EVERY_MS, this.#parts.everyMs)
   }
 
   /** New cells join with a time in the past, so that their first drills spread over the whole period. */
   #plan(): void {
     const { table, clock, everyMs, random } = this.#parts
-    if (clock.monotonic() - this.#plannedAt < Math.min(PLAN_EVERY_MS, everyMs)) return
+    if (clock.monotonic() - this.#plannedAt < this.#planEveryMs) return
     this.#plannedAt = clock.monotonic()
     const now = clock.now()
     for (const cellId of table.unplanned(PLANNED_MAX)) {
@@ -116,7 +120,8 @@ export class DrillSchedule {
       return true
     }
     const proof = retention.lastProven(cellId)
-    if (proof === undefined) return false
+    // What was proven may have decayed since.
+    if (proof === undefined || table.damage(cellId) !== undefined) return false
     const isRecent = proof.provenAt > drilledAt && proof.provenAt <= now && now - proof.provenAt < everyMs
     if (isRecent) table.noteDrill(cellId, proof.provenAt)
     const isUnchanged = progress.find(cellId).lastVersion === proof.version

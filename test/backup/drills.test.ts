@@ -140,6 +140,25 @@ describe('Drills', () => {
     expect(store.retention?.lastProven(cell.id)?.version).toBe(version)
   })
 
+  test('take a cell first whose damage was found by hand, although its newest backup was proven: it gets a new base', async () => {
+    const { log, errors } = listening()
+    const store = await place.create(withDrills({ log }))
+    const [cell] = (await storedCells(store, 1)) as [Cell]
+    await hours(2 * 7 * 24)
+    const proven = store.retention?.lastProven(cell.id)?.version as string
+    damage(proven)
+    await expect(store.backups.verify(cell.id)).rejects.toMatchObject({ code: 'backup_corrupt' })
+    await hours(2)
+    expect(errors.map(({ fields }) => fields)).toMatchObject([{ cellId: cell.id, version: proven }])
+    expect(store.retention?.lastProven(cell.id)?.version).toBe(proven)
+    const { version } = await store.backups.incremental(cell.id)
+    const [newest] = (await store.backups.list(cell.id)).backups
+    expect(newest).toMatchObject({ version, baseVersion: null })
+    expect(await store.backups.verify(cell.id)).toMatchObject({ version })
+    await hours(2 * 7 * 24)
+    expect(errors).toHaveLength(1)
+  })
+
   test('say whose they are, so that a check that takes long is not run in each of them; what is asked for by hand does not', async () => {
     const check = vi.spyOn(RestoreThreads.prototype, 'check')
     const store = await place.create(withDrills())

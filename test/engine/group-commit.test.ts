@@ -1,3 +1,4 @@
+import Database from 'better-sqlite3'
 import { describe, expect, test } from 'vitest'
 import { StorePaths } from '../../src/base/store-paths.ts'
 import type { Cell } from '../../src/store/cell.ts'
@@ -274,6 +275,24 @@ describe('no request sees its neighbour (invariant 8)', () => {
     expect(settled.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
     expect(settled[1]).toMatchObject({ reason: { code: 'constraint_violation' } })
     expect(rows(cell)).toEqual([1, 2])
+  })
+
+  test('one whose full-text index is damaged, which only COMMIT finds out, fails alone', async () => {
+    const { cell, directory } = await openTestCell()
+    cell.sql('CREATE VIRTUAL TABLE f USING fts5 (a)')
+    cell.sql("INSERT INTO f (f, rank) VALUES ('crisismerge', 2)")
+    cell.sql("INSERT INTO f VALUES ('alpha')")
+    const other = new Database(new StorePaths(directory).cell(cell.id).database).unsafeMode()
+    other.exec("UPDATE f_data SET block = x'00000004ffffffff' WHERE id > 10")
+    other.close()
+    const settled = await Promise.allSettled([
+      cell.commit(() => cell.kv.put('a', '1').created),
+      cell.commit(() => cell.sql("INSERT INTO f VALUES ('beta')")),
+      cell.commit(() => cell.kv.put('b', '2').created),
+    ])
+    expect(settled.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+    expect(cell.kv.get(['a', 'b'])).toEqual(['1', '2'])
+    cell.sql('DROP TABLE f')
   })
 
   test('a schema change that is undone leaves no stale column names to the next', async () => {

@@ -97,8 +97,10 @@ export class VerificationTable {
     return this.#damaged.get() as number
   }
 
+  /** Whoever has found it: the cell has the next drill, which reports the damage, and has a new base made. */
   noteDamage(cellId: string, { version, member, foundAt }: FoundDamage): void {
     this.#noteDamage.run(cellId, version, member, foundAt)
+    this.#noteDrill.run(0, cellId)
   }
 
   noteMended(cellId: string): void {
