@@ -24,11 +24,18 @@ interface RecoverySettings {
   log: Log
 }
 
+/** How a catalog came back. */
+export interface RecoveredCatalog {
+  /** The newest backup that was listed. */
+  newest: string
+  /** When the backup was made that it came back from, in epoch milliseconds: what was made since then it does not know. */
+  madeAt: number
+}
+
 /**
  * Restores a lost catalog from its newest backup that proves whole. An older one lacks what was made since, and accepts keys
  * that were revoked since, so the log says which were passed over, why, and since when changes are lost.
  *
- * @returns the newest backup that was listed
  * @throws `object_store_mismatch` if the listing lacks the first catalog that `store.json` names, `backup_corrupt` if no
  * backup is whole or one is of a newer format, `object_store_unavailable`, `object_store_error`, `cell_full` if it is
  * larger than its limit
@@ -38,15 +45,14 @@ export async function recoverCatalog(
   identity: StoreIdentity,
   paths: CellPaths,
   { limits, clock, log }: RecoverySettings,
-): Promise<string | undefined> {
+): Promise<RecoveredCatalog> {
   finishRestore(paths)
   try {
     // Without a clock: the newest version is never passed over for its stamp.
     const index = new VersionIndex(store, identity.store_id)
     const versions = await index.versions(identity.store_id)
     await checkListing(store, identity, versions)
-    await recover({ store, index, paths, limits, clock, log }, identity, versions)
-    return versions[0]?.version
+    return await recover({ store, index, paths, limits, clock, log }, identity, versions)
   } catch (error) {
     throw toBackupError(error)
   }
@@ -62,7 +68,7 @@ async function recover(
   { store, index, paths, limits, clock, log }: RecoveryParts,
   { store_id: storeId, first_catalog: first }: StoreIdentity,
   versions: readonly StoredVersion[],
-): Promise<void> {
+): Promise<RecoveredCatalog> {
   const expected = { storeId, cellId: storeId, limits }
   const listing = listingOf(versions)
   // The first catalog is nearly empty. With it, cells and accounts would seem never to have existed.
@@ -85,7 +91,7 @@ async function recover(
       }
       installRestored(paths)
       if (passedOver.length > 0) reportOlder(log, built, passedOver)
-      return
+      return { newest: versions[0]?.version ?? version, madeAt: Date.parse(built.created_at) }
     }
     throw passedOver[0]?.why
   } finally {

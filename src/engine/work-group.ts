@@ -292,5 +292,9 @@ export class WorkGroup {
 
 /** A broken deferred foreign key, or a full-text index that writes at the COMMIT, and had no room or is damaged. */
 function isOneWorks(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && /^SQLITE_(CONSTRAINT|FULL|CORRUPT_VTAB)/.test(String(error.code))
+  return (
+    error instanceof Error &&
+    'code' in error &&
+    /^SQLITE_(CONSTRAINT|FULL|CORRUPT_VTAB)/.test(String(error.code))
+  )
 }

@@ -18,6 +18,7 @@ export function archivingInProcess(
   if (archived === undefined) return undefined
   const shipping = shippingSettings(settings)
   const record = (id: string) => core.findCell(id)
+  const isDeleted = (id: string, committedAt: number) => core.isDeleted(id, committedAt)
   const restored = (id: string, manifest: ManifestHead) => {
     core.lifecycle.restored(id, manifest)
     upkeep.cellRestored(id)
@@ -26,7 +27,8 @@ export function archivingInProcess(
     isLocal: (id) => local.isLocal(id),
     look: async (id) => local.lookAtLog(id),
     newArchiver: ({ destination, guard, search, permits }) => {
-      const cells = new CellsInProcess({ local, record, restored, search, permits, notes }, archived)
+      const parts = { local, record, isDeleted, restored, search, permits, notes }
+      const cells = new CellsInProcess(parts, archived)
       return new Archiver({
         destination,
         cells,

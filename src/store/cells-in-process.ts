@@ -25,6 +25,8 @@ export interface CellsInProcessParts {
   local: LocalCells
   /** A cell's record in the catalog; undefined for an unknown id. */
   record(id: string): CellRecord | undefined
+  /** As in `CellPort`. */
+  isDeleted(id: string, committedAt: number): boolean
   /** Records a restored cell in the catalog, also if it was unknown or deleted there. */
   restored(id: string, manifest: ManifestHead): void
   search: UnshippedSearch
@@ -148,8 +150,8 @@ export class CellsInProcess implements CellPort {
     this.#archived.logs.dropHistory(cellId)
   }
 
-  async isDeleted(cellId: string): Promise<boolean> {
-    return (this.#parts.record(cellId)?.deletedAt ?? null) !== null
+  async isDeleted(cellId: string, committedAt: number): Promise<boolean> {
+    return this.#parts.isDeleted(cellId, committedAt)
   }
 
   /** @param existed the cell existed when its restore began */

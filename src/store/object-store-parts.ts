@@ -1,6 +1,7 @@
 import { BackupDestination } from '../backup/archiver/backup-destination.ts'
 import { BackgroundRecovery } from '../backup/background-recovery.ts'
 import { CatalogBackup } from '../backup/catalog-backup.ts'
+import type { RecoveredCatalog } from '../backup/catalog-recovery.ts'
 import { BackupProgressTable } from '../backup/changes/progress-table.ts'
 import type { ObjectStore } from '../backup/object-store/object-store.ts'
 import { VerificationTable } from '../backup/verify/verification-table.ts'
@@ -8,6 +9,7 @@ import { RetentionTable } from '../backup/versions/retention-table.ts'
 import { VersionFindings } from '../backup/versions/version-findings.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { LocalState } from '../catalog/local-state.ts'
+import type { UnknownCells } from '../catalog/unknown-cells.ts'
 import type { CellFiles } from './cell-files.ts'
 import { type LostCellsParts, lostCells } from './lost-cells.ts'
 import type { PrefixEntry } from './prefix-entry.ts'
@@ -26,8 +28,9 @@ export interface ObjectStoreParts {
 interface StoreAround extends LostCellsParts {
   objectStore: ObjectStore
   entry: PrefixEntry | undefined
-  /** The newest backup of the catalog that was listed, if the catalog came back from one in this start. */
-  recoveredCatalog: string | undefined
+  /** If the catalog came back from a backup in this start. */
+  recoveredCatalog: RecoveredCatalog | undefined
+  unknownCells: UnknownCells
   catalog: Catalog
   state: LocalState
   files: CellFiles
@@ -35,17 +38,24 @@ interface StoreAround extends LostCellsParts {
 }
 
 export function newObjectStoreParts(store: StoreAround): ObjectStoreParts {
-  const { entry, recoveredCatalog, catalog, state, registry, settings } = store
+  const { entry, recoveredCatalog, unknownCells, catalog, state, registry, settings } = store
+  const { clock } = settings
   const { storeId } = catalog
   const destination = newDestination(store)
   destination.progress.removeUnmade((id) => id === storeId || registry.find(id) !== undefined)
-  // If the listing lagged, the next one shows newer backups: then this catalog is an old one, and somebody must hear of it.
-  if (recoveredCatalog !== undefined) destination.trackers.get(storeId).claimVersion(recoveredCatalog)
+  if (recoveredCatalog !== undefined) {
+    // If the listing lagged, the next one shows newer backups: then this catalog is an old one, and somebody must hear of it.
+    destination.trackers.get(storeId).claimVersion(recoveredCatalog.newest)
+    unknownCells.note({ from: recoveredCatalog.madeAt, until: clock.now() })
+  }
   const catalogBackup = new CatalogBackup(catalog, state, destination)
   const verifications = new VerificationTable(state)
   destination.moved.listen(() => verifications.clear())
   if (entry !== undefined) {
-    entry.goesOnAfterOthers = () => destination.markNothingStored()
+    entry.goesOnAfterOthers = () => {
+      unknownCells.note({ from: 0, until: clock.now() })
+      destination.markNothingStored()
+    }
     entry.goesOnInDoubt = () => destination.endHistories()
   }
   const recovery = settings.backups.recoverInBackground ? newRecovery(store) : undefined

@@ -1,6 +1,6 @@
 import { FIRST_KEY_PENDING } from '../auth/first-key.ts'
 import { localFailure } from '../backup/archive/backup-errors.ts'
-import { recoverCatalog } from '../backup/catalog-recovery.ts'
+import { type RecoveredCatalog, recoverCatalog } from '../backup/catalog-recovery.ts'
 import type { ObjectStore } from '../backup/object-store/object-store.ts'
 import { openObjectStore } from '../backup/object-store/open-object-store.ts'
 import { finishRestore } from '../backup/restore/restore-install.ts'
@@ -36,8 +36,8 @@ export interface StoreParts {
   objectStore: ObjectStore | undefined
   /** Undefined without an object store. */
   entry: PrefixEntry | undefined
-  /** The newest backup of the catalog that was listed, if the catalog came back from one in this start. */
-  recoveredCatalog?: string | undefined
+  /** If the catalog came back from a backup in this start. */
+  recoveredCatalog?: RecoveredCatalog | undefined
 }
 
 /** What the start needs from the new store object. */
@@ -121,7 +121,7 @@ interface BroughtUp {
   isFirst: boolean
   /** The prefix was entered. */
   isEntered: boolean
-  recoveredCatalog?: string | undefined
+  recoveredCatalog?: RecoveredCatalog | undefined
 }
 
 async function bringUpCatalog(
@@ -146,7 +146,7 @@ async function bringUpCatalog(
       recoverCatalog(entry.store, known, paths.catalogCell, settings),
     )
     settings.log.warn(
-      { storeId: known.store_id, version: recoveredCatalog },
+      { storeId: known.store_id, version: recoveredCatalog.newest },
       'there was no local catalog; it is restored from the object store, and its cells after it',
     )
     return { isFirst: false, isEntered: true, recoveredCatalog }

@@ -26,6 +26,7 @@ import {
 import type { DirectoryLock, ProcessIdentity } from '../catalog/directory-lock.ts'
 import { LocalState } from '../catalog/local-state.ts'
 import { RequestedBackups } from '../catalog/requested-backups.ts'
+import { UnknownCells } from '../catalog/unknown-cells.ts'
 import type { Durability } from '../engine/cell-settings.ts'
 import type { CellError } from '../errors.ts'
 import { ExpiryHints } from '../kv/expiry-hints.ts'
@@ -95,6 +96,7 @@ export class StoreCore implements CellDirectory {
   readonly #objectStore: ObjectStore | undefined
   readonly #entry: PrefixEntry | undefined
   readonly #creations: CellCreations
+  readonly #unknownCells: UnknownCells
   #closing: Promise<void> | undefined
 
   constructor({ paths, lock, entry, recoveredCatalog, ...given }: StoreParts) {
@@ -160,7 +162,9 @@ export class StoreCore implements CellDirectory {
         ...parts,
       })
       this.#creations = creations
-      const start = { entry, recoveredCatalog, catalog: this.#catalog, state, paths, settings }
+      this.#unknownCells = new UnknownCells(this.#catalog)
+      const unknownCells = this.#unknownCells
+      const start = { entry, recoveredCatalog, unknownCells, catalog: this.#catalog, state, paths, settings }
       const cells = { registry, files, cellsFolder, unreadable }
       const stored = objectStore && newObjectStoreParts({ objectStore, ...start, ...cells })
       this.destination = stored?.destination
@@ -250,6 +254,12 @@ export class StoreCore implements CellDirectory {
 
   findCell(id: string): CellRecord | undefined {
     return this.registry.find(id)
+  }
+
+  /** Whether a cell was deleted that has committed something at this time (epoch milliseconds). False if nobody can tell. */
+  isDeleted(id: string, committedAt: number): boolean {
+    const record = this.findCell(id)
+    return record === undefined ? !this.#unknownCells.mayExist(committedAt) : record.deletedAt !== null
   }
 
   backedUpTo(id: string): number | null {

@@ -88,6 +88,11 @@ export interface CellPort {
   dropHistory(cellId: string): Promise<void>
   /** What the node knows of the cell now. */
   findCell(cellId: string): Promise<KnownCell>
-  /** Whether the catalog says that the cell is deleted. It may not know it. */
-  isDeleted(cellId: string): Promise<boolean>
+  /**
+   * Whether the cell was deleted, although the catalog may have forgotten it since. False if nobody can tell: then it may be a cell
+   * that the catalog has never heard of.
+   *
+   * @param committedAt when the cell has committed something, in epoch milliseconds
+   */
+  isDeleted(cellId: string, committedAt: number): Promise<boolean>
 }

@@ -29,7 +29,7 @@ export function newShipper(
     horizon: () => destination.horizon.of(historyMs),
     readManifest: async (stored) => (await readLogManifest(objectStore, stored, storeId)).manifest,
     newCover: (horizon) => new VersionCover(index, horizon),
-    isDeleted: (cellId) => cells.isDeleted(cellId),
+    isDeleted: (cellId, committedAt) => cells.isDeleted(cellId, committedAt),
     makeVersion,
     clock,
     log,

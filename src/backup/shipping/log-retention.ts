@@ -17,8 +17,8 @@ export interface LogRetentionParts {
   readManifest(stored: StoredLog): Promise<LogManifest>
   /** Looks at versions from now on. @param horizon epoch milliseconds: later moments stay restorable */
   newCover(horizon: number): Pick<VersionCover, 'of' | 'forget'>
-  /** False, too, for a cell that the catalog does not know: it may be an older one that came back. */
-  isDeleted(cellId: string): Promise<boolean>
+  /** As in `CellPort`. */
+  isDeleted(cellId: string, committedAt: number): Promise<boolean>
   /** Stores a version of the cell. */
   makeVersion(cellId: string): Promise<void>
   clock: Clock
@@ -111,16 +111,18 @@ export class LogRetention {
   async #mayGo(stored: StoredLog, round: Round): Promise<boolean> {
     const { horizon, voids } = round
     const { to, created_at, cells } = await this.#parts.readManifest(stored)
-    if (atMostAhead(to, Date.parse(created_at)) >= horizon) return false
+    const at = atMostAhead(to, Date.parse(created_at))
+    if (at >= horizon) return false
     // What nobody reads need not be in a version.
-    return (await this.#isHeld(cells, round)) || (await voids.has(stored.key))
+    return (await this.#isHeld(cells, at, round)) || (await voids.has(stored.key))
   }
 
-  async #isHeld(cells: readonly CellPieces[], { cover, options }: Round): Promise<boolean> {
+  /** @param at when the newest of it was committed */
+  async #isHeld(cells: readonly CellPieces[], at: number, { cover, options }: Round): Promise<boolean> {
     for (const cell of cells) {
       let state = await cover.of(cell, options)
       // What a deleted cell committed after its last version goes with its age.
-      if (state === 'unheld' && (await this.#parts.isDeleted(cell.cell_id))) continue
+      if (state === 'unheld' && (await this.#parts.isDeleted(cell.cell_id, at))) continue
       if (state === 'unheld' && (await this.#madeVersion(cell.cell_id))) {
         cover.forget(cell.cell_id)
         state = await cover.of(cell, options)

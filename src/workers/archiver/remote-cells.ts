@@ -98,8 +98,8 @@ export class RemoteCells implements CellPort {
     return this.#call({ method: 'findCell', args: [cellId] })
   }
 
-  isDeleted(cellId: string): Promise<boolean> {
-    return this.#call({ method: 'isDeleted', args: [cellId] })
+  isDeleted(cellId: string, committedAt: number): Promise<boolean> {
+    return this.#call({ method: 'isDeleted', args: [cellId, committedAt] })
   }
 
   answer(id: number, value: unknown, error: WireError | undefined): void {

@@ -146,8 +146,8 @@ export class NodeCells implements ServedCells {
     return { record: this.#core.findCell(cellId), isLocal: this.#isLocal(cellId) }
   }
 
-  async isDeleted(cellId: string): Promise<boolean> {
-    return (this.#core.findCell(cellId)?.deletedAt ?? null) !== null
+  async isDeleted(cellId: string, committedAt: number): Promise<boolean> {
+    return this.#core.isDeleted(cellId, committedAt)
   }
 
   /** Also removes what an archiver left that has ended. */

@@ -1,3 +1,5 @@
+import fs from 'node:fs'
+import path from 'node:path'
 import { beforeEach, expect, test } from 'vitest'
 import type { BackupDestination } from '../../../src/backup/archiver/backup-destination.ts'
 import { LogRetention } from '../../../src/backup/shipping/log-retention.ts'
@@ -44,7 +46,7 @@ async function round(horizon: () => number | undefined = plainHorizon): Promise<
     horizon,
     readManifest: async (stored) => (await readLogManifest(objectStore, stored, storeId)).manifest,
     newCover: (horizon) => new VersionCover(index, horizon),
-    isDeleted: async (id) => (store.findCell(id)?.deletedAt ?? null) !== null,
+    isDeleted: async (id, committedAt) => store.core.isDeleted(id, committedAt),
     makeVersion: async (id) => void (await store.backups.incremental(id)),
     clock,
     log,
@@ -181,15 +183,40 @@ test('a cell that is deleted, purged, or has lost its versions does not hold up 
   await soon(store.backups.restore(deleted.id))
 })
 
+test('a cell that was deleted and forgotten does not hold up others, and no catalog need know it', async () => {
+  const [kept, deleted] = [createLedger(store), createLedger(store)]
+  for (const each of [kept, deleted]) await version(each)
+  for (const each of [deleted, kept]) await ship(each)
+  await version(kept)
+  const all = await keys()
+  store.deleteCell(deleted.id)
+  await soon(store.close())
+  // As the catalog does once an account has deleted more cells than it may have.
+  place.forgetCell(deleted.id)
+  store = await place.open(options)
+  place.clock.advance(HISTORY_MS + HOUR_MS)
+  await ship(store.openCell(kept.id))
+  expect(await round()).toEqual(all)
+})
+
 test('a cell that an older catalog does not know keeps what it has shipped, until it is restored', async () => {
-  const [known, unknown] = [createLedger(store), createLedger(store)]
-  for (const each of [known, unknown]) await version(each)
+  const known = createLedger(store)
+  await version(known)
+  await soon(store.core.catalogStored())
+  const catalogs = path.join(place.objects, 'snapshots', store.id)
+  const older = path.join(place.root, 'older')
+  fs.cpSync(catalogs, older, { recursive: true })
+  const unknown = createLedger(store)
+  await version(unknown)
   for (const each of [known, unknown]) await ship(each)
   const { time, rows } = commits[1] as (typeof commits)[number]
   await soon(store.close())
-  place.forgetCell(unknown.id)
+  place.loseData()
+  fs.rmSync(catalogs, { recursive: true })
+  fs.cpSync(older, catalogs, { recursive: true })
   store = await place.open(options)
-  await version(known)
+  await soon(store.openCell(known.id).ensureLocal())
+  await version(store.openCell(known.id))
   const all = await keys()
   place.clock.advance(HISTORY_MS + HOUR_MS)
   await ship(store.openCell(known.id))

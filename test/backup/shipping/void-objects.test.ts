@@ -168,7 +168,7 @@ async function round(): Promise<string[]> {
     horizon: () => clock.now() - 7 * DAY_MS,
     readManifest: async (stored) => (await readLogManifest(objectStore, stored, storeId)).manifest,
     newCover: (horizon) => new VersionCover(index, horizon),
-    isDeleted: async (id) => (store.findCell(id)?.deletedAt ?? null) !== null,
+    isDeleted: async (id, committedAt) => store.core.isDeleted(id, committedAt),
     makeVersion: async (id) => void (await soon(store.backups.incremental(id))),
     clock,
     log,
