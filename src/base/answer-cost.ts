@@ -1,3 +1,5 @@
+import { isBytes } from './any-realm.ts'
+
 /**
  * What a value counts in an answer, in bytes. An answer is bounded before it becomes JSON, so a value counts as much as its
  * JSON and its memory need: a bound of 10 MiB never becomes 60 MB, and a million empty values are not free.
@@ -32,7 +34,7 @@ function countSixBytes(text: string): number {
 export function valueCost(value: unknown): number {
   if (typeof value === 'string') return textCost(value)
   if (typeof value === 'bigint') return isNumber(value) ? VALUE_COST_MIN : BIG_INTEGER_COST
-  return value instanceof Uint8Array ? Math.max(BLOB_COST_MIN, value.byteLength) : VALUE_COST_MIN
+  return isBytes(value) ? Math.max(BLOB_COST_MIN, value.byteLength) : VALUE_COST_MIN
 }
 
 function isNumber(value: bigint): boolean {

@@ -1,4 +1,5 @@
 import { isCellError } from '../errors.ts'
+import { isError } from './any-realm.ts'
 import type { Clock } from './clock.ts'
 
 /** Something that went wrong, as the log has it. */
@@ -36,7 +37,7 @@ export class RecentFailures {
       level,
       message,
       code: isCellError(err) ? err.code : null,
-      why: err instanceof Error ? err.message.slice(0, WHY_LENGTH_MAX) : null,
+      why: isError(err) ? err.message.slice(0, WHY_LENGTH_MAX) : null,
       cellId: textOf(cellId),
       accountId: textOf(accountId),
       requestId: textOf(requestId),

@@ -1,3 +1,5 @@
+import { isError } from './any-realm.ts'
+
 /** These refuse every file alike: the machine has no room, no memory or no descriptors left, or may not write to the disk. */
 const OF_THE_MACHINE = new Set(['ENOSPC', 'EDQUOT', 'ENOMEM', 'EMFILE', 'ENFILE', 'EROFS'])
 
@@ -6,6 +8,6 @@ const OF_THE_MACHINE = new Set(['ENOSPC', 'EDQUOT', 'ENOMEM', 'EMFILE', 'ENFILE'
  * system refuses. Such a cell is unreadable: it is neither lost nor damaged, and holds up no other.
  */
 export function isUnreadable(error: unknown): error is NodeJS.ErrnoException {
-  if (!(error instanceof Error) || !('syscall' in error) || !('code' in error)) return false
+  if (!isError(error) || !('syscall' in error) || !('code' in error)) return false
   return !OF_THE_MACHINE.has(String(error.code))
 }

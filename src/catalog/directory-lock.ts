@@ -1,4 +1,5 @@
 import fs from 'node:fs'
+import { isError } from '../base/any-realm.ts'
 import { exists, replaceFile, writeNewFile } from '../base/durable-files.ts'
 import { processStartTime } from '../base/machine.ts'
 import type { StorePaths } from '../base/store-paths.ts'
@@ -131,7 +132,7 @@ function identityOf(file: string): string | undefined {
 }
 
 export function isBusy(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && String(error.code).startsWith('SQLITE_BUSY')
+  return isError(error) && 'code' in error && String(error.code).startsWith('SQLITE_BUSY')
 }
 
 export function processIdentity(pid: number): ProcessIdentity {

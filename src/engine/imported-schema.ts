@@ -63,11 +63,16 @@ export function checkImportedSchema(connection: Connection, rules: SchemaRules):
   for (const row of rows) {
     if (!RESERVED.test(row.name) && !RESERVED.test(row.table)) checkObject(row, rules)
     else if (row.sql !== null && reserved.has(normalized(row.sql).replace(VERSION_DEFAULT, ''))) found++
-    else throw invalidDatabase(`${shown(row)} has a name of the engine’s own, which start with _cell`)
+    else throw invalidDatabase(`${shown(row)} ${isOf(row)} of the engine’s own, which start with _cell`)
   }
   if (found !== 0 && found !== expected)
     throw invalidDatabase('The engine’s own tables, which start with _cell, are not complete')
   return found > 0
+}
+
+/** Of a row that has a reserved name, or is on a table that has one. */
+function isOf({ name }: SchemaRow): string {
+  return RESERVED.test(name) ? 'has a name' : 'is on a table'
 }
 
 /** SQLite reads a name or a definition from any value, a blob for example. */

@@ -1,3 +1,4 @@
+import { isBytes } from '../base/any-realm.ts'
 import { checkNames, type Known } from '../base/known-names.ts'
 import { CellError } from '../errors.ts'
 import type { OwnersNames } from './sql-policy/owners-names.ts'
@@ -139,7 +140,7 @@ function callFunction(name: string, call: (...args: SqlValue[]) => unknown, args
 function decodeArgument(value: unknown): SqlValue {
   if (typeof value === 'bigint') return decodeInteger(value)
   // A copy: the driver's memory ends with the call.
-  return value instanceof Uint8Array ? new Uint8Array(value) : (value as SqlValue)
+  return isBytes(value) ? new Uint8Array(value) : (value as SqlValue)
 }
 
 interface Names {

@@ -1,4 +1,5 @@
 import fs from 'node:fs'
+import { isError } from '../base/any-realm.ts'
 import type { Connection } from './sqlite.ts'
 
 /** `integrity_check` also compares each index with its table, and takes several times as long. */
@@ -155,8 +156,6 @@ function problemsOf(
 /** Damage has codes of its own (SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_IOERR). */
 function isExpressionError(error: unknown): boolean {
   return (
-    error instanceof Error &&
-    'code' in error &&
-    (error.code === 'SQLITE_ERROR' || error.code === 'SQLITE_TOOBIG')
+    isError(error) && 'code' in error && (error.code === 'SQLITE_ERROR' || error.code === 'SQLITE_TOOBIG')
   )
 }

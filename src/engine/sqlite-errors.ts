@@ -1,4 +1,5 @@
 import path from 'node:path'
+import { isError } from '../base/any-realm.ts'
 import { freeBytes } from '../base/free-bytes.ts'
 import type { Limits } from '../base/limits.ts'
 import { CellError, type CellErrorDetails } from '../errors.ts'
@@ -28,7 +29,7 @@ export function toCellError(error: unknown, context: ErrorContext): CellError {
 }
 
 export function isSqliteError(error: unknown): error is Error & SqliteErrorShape {
-  return error instanceof Error && error.name === 'SqliteError' && 'code' in error
+  return isError(error) && error.name === 'SqliteError' && 'code' in error
 }
 
 /** The driver's error for a statement whose connection was closed. */
@@ -37,7 +38,7 @@ export function isClosedConnection(error: unknown): boolean {
 }
 
 function isFileError(error: unknown): error is NodeJS.ErrnoException {
-  return error instanceof Error && 'errno' in error && 'syscall' in error
+  return isError(error) && 'errno' in error && 'syscall' in error
 }
 
 /** The file is unreliable: written pages may be missing, or it is not a database. */

@@ -1,3 +1,4 @@
+import { isError } from '../base/any-realm.ts'
 /** What a group needs of its connection: see `Transactions`. */
 export interface GroupTarget {
   readonly inTransaction: boolean
@@ -293,8 +294,6 @@ export class WorkGroup {
 /** A broken deferred foreign key, or a full-text index that writes at the COMMIT, and had no room or is damaged. */
 function isOneWorks(error: unknown): boolean {
   return (
-    error instanceof Error &&
-    'code' in error &&
-    /^SQLITE_(CONSTRAINT|FULL|CORRUPT_VTAB)/.test(String(error.code))
+    isError(error) && 'code' in error && /^SQLITE_(CONSTRAINT|FULL|CORRUPT_VTAB)/.test(String(error.code))
   )
 }

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { isBytes } from '../base/any-realm.ts'
 import { BodyBuffer } from './body-buffer.ts'
 import { ownsBody } from './body-owner.ts'
 import { type HttpRequest, RequestAborted, type RequestBody } from './http-message.ts'
@@ -64,7 +65,7 @@ export class NodeRequest implements HttpRequest {
     }
     // A middleware before us has read the stream, and left what it parsed.
     const bytes = typeof body === 'string' ? Buffer.from(body) : body
-    if (bytes instanceof Uint8Array) {
+    if (isBytes(bytes)) {
       if (bytes.length > bytesMax) throw bodyTooLarge(bytesMax)
       return { kind: 'bytes', bytes }
     }

@@ -1,3 +1,4 @@
+import { isError } from '../base/any-realm.ts'
 import { shownValue } from '../base/shown-value.ts'
 import { CellError } from '../errors.ts'
 
@@ -20,5 +21,5 @@ function noForm(why: string, cause?: unknown): CellError {
 
 /** JSON.stringify says it in the first line, and draws a circle below. */
 function reasonOf(cause: unknown): string {
-  return cause instanceof Error ? (cause.message.split('\n', 1)[0] as string) : 'its toJSON() fails'
+  return isError(cause) ? (cause.message.split('\n', 1)[0] as string) : 'its toJSON() fails'
 }

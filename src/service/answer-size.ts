@@ -1,4 +1,5 @@
 import { nameCost, textCost, valueCost } from '../base/answer-cost.ts'
+import { isBytes } from '../base/any-realm.ts'
 import type { ResultLimits } from '../base/limits.ts'
 import { encodeCursor } from '../base/paging.ts'
 import { CellError } from '../errors.ts'
@@ -91,7 +92,7 @@ export function checkNamesFit(
 
 /** Bytes of the rows or the value in the result of any operation, or of several; or of its JSON. */
 export function resultBytes(result: unknown): number {
-  if (typeof result === 'string' || result instanceof Uint8Array) return result.length
+  if (typeof result === 'string' || isBytes(result)) return result.length
   if (Array.isArray(result)) return result.reduce((sum: number, each) => sum + resultBytes(each), 0)
   if (typeof result !== 'object' || result === null) return 0
   if ('value' in result && typeof result.value === 'string') return textCost(result.value)

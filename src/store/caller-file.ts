@@ -1,4 +1,5 @@
 import { localFailure } from '../backup/archive/backup-errors.ts'
+import { isError } from '../base/any-realm.ts'
 import { CellError } from '../errors.ts'
 
 /** Which of a call's arguments names the file. */
@@ -25,7 +26,7 @@ export function checkPath(path: string, field: PathField): void {
 
 /** What the file system said of a file that a caller has named, as a `CellError` if it is about the path or the room. */
 export function callerFileError(error: unknown, field: PathField): unknown {
-  if (!(error instanceof Error) || !('syscall' in error) || !('code' in error)) return error
+  if (!isError(error) || !('syscall' in error) || !('code' in error)) return error
   const code = String(error.code)
   if (OF_THE_PATH.has(code))
     return new CellError('invalid_request', `The file that ${field} names can't be used: ${code}.`, {

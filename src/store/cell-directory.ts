@@ -104,7 +104,8 @@ export interface CellDirectory {
    */
   backedUpTo(id: string): number | null
   /**
-   * Removes everything that the object store holds of a deleted cell; nothing can bring the cell back after that. Waits for the
+   * Removes all backups of a deleted cell; nothing can bring the cell back after that. Log objects hold what it has committed until
+   * they go with their age. Waits for the
    * end of a backup that began before the deletion.
    *
    * @throws `cell_not_found`, `invalid_request` for a cell that is not deleted, `object_store_not_configured`

@@ -1,3 +1,4 @@
+import { isBytes } from '../base/any-realm.ts'
 import { checkNames, type Known } from '../base/known-names.ts'
 import type { ResultLimits } from '../base/limits.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
@@ -147,7 +148,7 @@ export class CellStatement<Row = SqlRow> {
 function paramsOf<P extends object>(params: StatementParams<P>): SqlParams {
   const [only] = params
   if (params.length !== 1 || typeof only !== 'object' || only === null) return params as readonly SqlParam[]
-  return only instanceof Uint8Array || isReal(only) ? [only] : (only as SqlParams)
+  return isBytes(only) || isReal(only) ? [only] : (only as SqlParams)
 }
 
 /** A lone `{ type: 'real', value: 1 }` is a value: an object with these two names for placeholders is passed in no other way. */

@@ -336,7 +336,7 @@ export class CellStore implements CellDirectory {
   }
 
   /**
-   * Removes everything that the object store holds of a deleted cell; nothing can bring the cell back after that.
+   * Removes all backups of a deleted cell; nothing can bring the cell back after that. Log objects hold what it has committed until they go with their age (`historyMs`).
    *
    * @throws `cell_not_found`, `invalid_request` for a cell that is not deleted, `restore_in_progress`, `busy` during another
    * purge of it, `object_store_not_configured`

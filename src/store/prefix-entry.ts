@@ -7,6 +7,7 @@ import { placeHere } from '../backup/fence/holder-state.ts'
 import type { Standing } from '../backup/fence/standing.ts'
 import type { CallOptions, ObjectStore } from '../backup/object-store/object-store.ts'
 import { checkOwner, claimPrefix, readIdentity } from '../backup/versions/store-identity.ts'
+import { isError } from '../base/any-realm.ts'
 import { type Clock, delay, type Timer } from '../base/clock.ts'
 import { unlessAborted } from '../base/unless-aborted.ts'
 import type { DirectoryLock } from '../catalog/directory-lock.ts'
@@ -229,7 +230,7 @@ function isRefusal(error: unknown): error is CellError {
 /** A start with a flag that a person has given does not do later what was asked for now: by then, another node may be the right one. */
 function notTakenOver(url: string, cause: unknown): CellError {
   const code = isCellError(cause) ? cause.code : 'object_store_unavailable'
-  const why = cause instanceof Error ? cause.message : String(cause)
+  const why = isError(cause) ? cause.message : String(cause)
   return new CellError(
     code,
     `${url} could not be taken over, and nothing was started. Try again with --take-over (takeOver in the library) once it answers. ${why}`,

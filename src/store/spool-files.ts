@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import fs from 'node:fs/promises'
 import path from 'node:path'
 import { pipeline } from 'node:stream/promises'
+import { isBytes } from '../base/any-realm.ts'
 import { DIRECTORY_MODE, FILE_MODE } from '../base/durable-files.ts'
 import { unlessAborted } from '../base/unless-aborted.ts'
 import { CellError } from '../errors.ts'
@@ -41,7 +42,7 @@ export async function receiveFile(
   const counted = async function* () {
     for await (const chunk of untilAborted(source, signal)) {
       // The length of another kind of array is not its bytes.
-      if (!(chunk instanceof Uint8Array))
+      if (!isBytes(chunk))
         throw new CellError('invalid_request', 'source must give Uint8Arrays.', { field: 'source' })
       bytes += chunk.length
       if (bytes > bytesMax) throw tooLarge()

@@ -5,6 +5,7 @@ import type { ObjectStore } from '../backup/object-store/object-store.ts'
 import { openObjectStore } from '../backup/object-store/open-object-store.ts'
 import { finishRestore } from '../backup/restore/restore-install.ts'
 import { claimPrefix, readIdentity, type StoreIdentity } from '../backup/versions/store-identity.ts'
+import { isError } from '../base/any-realm.ts'
 import { delay } from '../base/clock.ts'
 import { exists } from '../base/durable-files.ts'
 import type { Limits } from '../base/limits.ts'
@@ -258,7 +259,7 @@ const UNUSABLE = new Set([
 ])
 
 function toStartError(error: unknown, { root, catalog }: StorePaths, limits: Limits): unknown {
-  if (!(error instanceof Error) || isCellError(error) || !('code' in error)) return error
+  if (!isError(error) || isCellError(error) || !('code' in error)) return error
   // Nobody can ask the disk any more: what the start has made is removed again.
   if (localFailure(error) === 'disk_full') {
     return new CellError('disk_full', `The disk has no room for a store in ${root}.`, { cause: error })

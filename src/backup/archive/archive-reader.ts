@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { type Extract, extract as openExtract } from 'tar-stream'
+import { isError } from '../../base/any-realm.ts'
 import { CellError } from '../../errors.ts'
 import { corrupt } from './backup-errors.ts'
 import { CHECKSUMS_MEMBER, type Checksums, MANIFEST_MEMBER, type Manifest } from './manifest.ts'
@@ -182,12 +183,7 @@ async function feed(
 
 /** The tar reader throws plain errors; those of a disk or of a caller are not the archive's fault. */
 function isDamage(error: unknown): boolean {
-  return (
-    !(error instanceof CellError) &&
-    error instanceof Error &&
-    error.constructor === Error &&
-    !('code' in error)
-  )
+  return !(error instanceof CellError) && isError(error) && error.constructor === Error && !('code' in error)
 }
 
 function compareChecksums(seen: Checksums['members'], expected: Checksums['members']): void {

@@ -1,3 +1,4 @@
+import { isError } from '../../base/any-realm.ts'
 import { isClosedConnection } from '../../engine/sqlite-errors.ts'
 import { CellError, type CellErrorCode } from '../../errors.ts'
 
@@ -35,7 +36,7 @@ export function toBackupError(error: unknown, signal?: AbortSignal): CellError {
 
 /** @returns undefined if the error is not about this machine's disk or memory */
 export function localFailure(error: unknown): CellErrorCode | undefined {
-  if (!(error instanceof Error) || !('code' in error)) return undefined
+  if (!isError(error) || !('code' in error)) return undefined
   const code = String(error.code)
   // SQLite's shared memory is a file, too.
   if (code === 'SQLITE_FULL' || code === 'SQLITE_IOERR_SHMSIZE') return 'disk_full'

@@ -81,7 +81,7 @@ function addPurge(backups: Command): void {
     .command('purge')
     .summary('remove all backups of a deleted cell, for good')
     .description(
-      'Removes everything that the object store holds of a deleted cell. Nothing can bring the cell back after that. Asks for the id of the cell.',
+      'Removes all backups of a deleted cell. Nothing can bring the cell back after that. What it has committed stays in log objects, beside that of other cells, until they go with their age (--history). Asks for the id of the cell.',
     )
     .argument('<cell>', 'the id of the deleted cell')
     .option('--yes-delete <id>', 'the id once more, for scripts: nothing is asked')
@@ -99,7 +99,8 @@ function addPurge(backups: Command): void {
           flags.json,
           ({ objects, bytes }) => `Removed ${counted(objects, 'object')} of ${cell}, ${formatBytes(bytes)}.`,
         )
-        const note = 'Backups of the catalog still name the cell, until they are removed by its plan.'
+        const note =
+          'Log objects still hold what it has committed, until they go with their age (--history), and backups of the catalog its name, until they are removed by its plan.'
         printNote(flags.json, note)
       })
     })

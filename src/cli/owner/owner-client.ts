@@ -249,7 +249,7 @@ export class OwnerClient implements StoreClient {
     return this.#ask('POST', `${pathOf(cell)}/backups/prune`, { dry_run: dryRun }, options)
   }
 
-  /** Removes everything that the object store holds of a deleted cell. */
+  /** Removes all backups of a deleted cell. */
   purge({ cell }: { cell: string }, options: BackupOptions = {}): Promise<PurgeDocument> {
     return this.#ask('POST', `${pathOf(cell)}/backups/purge`, { confirm: cell }, options)
   }

@@ -1,3 +1,4 @@
+import { isBytes } from '../../base/any-realm.ts'
 import type { Limits } from '../../base/limits.ts'
 import { shownValue } from '../../base/shown-value.ts'
 import { CellError } from '../../errors.ts'
@@ -81,7 +82,7 @@ export function encodeParam(value: SqlParam | undefined, at: string | number): B
       return value ? 1n : 0n
     case 'object':
       if (value === null) return null
-      if (value instanceof Uint8Array) return Buffer.from(value.buffer, value.byteOffset, value.byteLength)
+      if (isBytes(value)) return Buffer.from(value.buffer, value.byteOffset, value.byteLength)
       if ('type' in value && value.type === 'real' && typeof value.value === 'number')
         return Number.isNaN(value.value) ? refuseNaN(at) : value.value
       break

@@ -1,3 +1,4 @@
+import { isBytes } from '../../base/any-realm.ts'
 import type { SqlParam, SqlParams } from '../../engine/statements/sql-values.ts'
 import type { Outcome } from '../../engine/work-group.ts'
 import type { OperationPermit } from '../../service/cell-service.ts'
@@ -76,5 +77,5 @@ function paramsBytes(params: SqlParams = []): number {
 
 function paramBytes(value: SqlParam): number {
   if (typeof value === 'string') return VALUE_BYTES + value.length
-  return value instanceof Uint8Array ? OBJECT_BYTES + value.byteLength : VALUE_BYTES
+  return isBytes(value) ? OBJECT_BYTES + value.byteLength : VALUE_BYTES
 }

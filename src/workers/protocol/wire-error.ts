@@ -1,3 +1,4 @@
+import { isError } from '../../base/any-realm.ts'
 import { CellError, type CellErrorCode, type CellErrorDetails, ERROR_KINDS } from '../../errors.ts'
 
 /** An error in a message between processes. */
@@ -15,7 +16,7 @@ export function toWireError(error: unknown): WireError {
     const { code, message, details, stack } = error
     return { code, message, details, stack }
   }
-  const { message, stack } = error instanceof Error ? error : new Error(String(error))
+  const { message, stack } = isError(error) ? error : new Error(String(error))
   return { code: null, message, details: {}, stack }
 }
 

@@ -1,8 +1,9 @@
+import { isError } from '../../../base/any-realm.ts'
 import { CellError, type CellErrorCode } from '../../../errors.ts'
 
 /** The errno of a failed file system call, or undefined for any other error. */
 export function errnoOf(error: unknown): string | undefined {
-  if (!(error instanceof Error) || !('syscall' in error) || !('code' in error)) return undefined
+  if (!isError(error) || !('syscall' in error) || !('code' in error)) return undefined
   return typeof error.code === 'string' ? error.code : undefined
 }
 

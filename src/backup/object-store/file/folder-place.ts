@@ -1,5 +1,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
+import { isError } from '../../../base/any-realm.ts'
 import { CellError } from '../../../errors.ts'
 
 /**
@@ -18,7 +19,7 @@ export function assertFolderPossible(folder: string): void {
   } catch (cause) {
     // Another process has just made it, or filled it.
     if (fs.existsSync(missing)) return
-    const why = cause instanceof Error && 'code' in cause ? ` (${String(cause.code)})` : ''
+    const why = isError(cause) && 'code' in cause ? ` (${String(cause.code)})` : ''
     throw new CellError(
       'invalid_setting',
       `The object store cannot be the folder ${folder}: it does not exist, and it cannot be made${why}.`,

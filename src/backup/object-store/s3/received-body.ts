@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream'
+import { isBytes } from '../../../base/any-realm.ts'
 import type { Clock, Timer } from '../../../base/clock.ts'
 import { CellError } from '../../../errors.ts'
 import type { CallDeadline } from '../call-deadline.ts'
@@ -73,7 +74,7 @@ async function nextChunk(
   })
   try {
     const { done, value } = await call.race(Promise.race([chunks.next(), idle]))
-    if (done === true || !(value instanceof Uint8Array)) return unavailable('ended a body too early')
+    if (done === true || !isBytes(value)) return unavailable('ended a body too early')
     return value
   } catch (error) {
     return error instanceof CellError ? error : unavailable('broke off in the middle of a body', error)
