@@ -7,7 +7,7 @@ import { exists, FILE_MODE, fsyncDirectoryAside } from '../base/durable-files.ts
 import { checkNames, type Known } from '../base/known-names.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
 import { setJournalMode } from '../engine/database-header.ts'
-import { CellError } from '../errors.ts'
+import { CellError, isCellError } from '../errors.ts'
 import { callerFileError, checkPath } from './caller-file.ts'
 import type { Spool } from './spool.ts'
 import { newSpoolFile, removeSpoolFile } from './spool-files.ts'
@@ -60,6 +60,9 @@ export interface ServedExportOptions extends ExportOptions {
       }
     | undefined
 }
+
+/** If restores follow one another, their caller has to do something about it. */
+const COPIES_MAX = 4
 
 const EXPORT_NAMES: Known<ExportOptions> = { signal: true, onProgress: true }
 
@@ -139,10 +142,21 @@ export async function copyCell(
   options: ExportOptions,
 ): Promise<number> {
   try {
-    return await copyDatabase(database(), file, options)
+    return await copyAgain(() => copyDatabase(database(), file, options))
   } catch (error) {
     assertExists()
     throw error
+  }
+}
+
+/** A restore switches to another database under the copy: then that one is copied. @param copy opens the cell's database */
+export async function copyAgain(copy: () => Promise<number>): Promise<number> {
+  for (let copies = 1; ; copies++) {
+    try {
+      return await copy()
+    } catch (error) {
+      if (!isCellError(error, 'store_closed') || copies === COPIES_MAX) throw error
+    }
   }
 }
 

@@ -41,7 +41,8 @@ export class SteppedClock implements Clock {
   }
 
   setTimer(run: () => void, delayMs: number): Timer {
-    const timer = { due: this.#monotonic + Math.max(delayMs, 0), run }
+    // Whole ones: the time of day has no parts of a millisecond, also if a test goes from timer to timer.
+    const timer = { due: this.#monotonic + Math.ceil(Math.max(delayMs, 0)), run }
     this.#timers.add(timer)
     return { cancel: () => this.#timers.delete(timer) }
   }

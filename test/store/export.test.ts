@@ -3,7 +3,8 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { Writable } from 'node:stream'
 import Database from 'better-sqlite3'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
+import { CellPool } from '../../src/engine/cell-pool.ts'
 import { leftOvers, place } from '../support/database-files.ts'
 import { openTestCell } from '../support/open-test-store.ts'
 import { rejectedBy } from '../support/thrown.ts'
@@ -90,6 +91,24 @@ describe('an export', () => {
     const onProgress = () => store.findCell(cell.id)?.deletedAt === null && store.deleteCell(cell.id)
     expect((await rejectedBy(cell.export(file, { onProgress }))).code).toBe('cell_not_found')
     expect(fs.readdirSync(path.dirname(file))).toEqual([])
+  })
+
+  test('of a cell that a restore switches meanwhile is that of its new database', async () => {
+    const { cell } = await openTestCell()
+    const opened = vi.spyOn(CellPool.prototype, 'open')
+    cell.exec('CREATE TABLE t (a); INSERT INTO t VALUES (zeroblob(2000000)), (2);')
+    const [pool] = opened.mock.contexts as CellPool[]
+    opened.mockRestore()
+    const file = place()
+    let switched = 0
+    const onProgress = () => {
+      if (switched++ === 0) pool?.replace(cell.id, () => {})
+    }
+    await cell.export(file, { onProgress })
+    expect(switched).toBeGreaterThan(1)
+    const database = new Database(file, { readonly: true })
+    expect(database.prepare('SELECT count(*) FROM t').pluck().get()).toBe(2)
+    database.close()
   })
 
   test('replaces no file, and leaves none when it is ended', async () => {

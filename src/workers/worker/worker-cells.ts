@@ -8,7 +8,7 @@ import { StorePaths } from '../../base/store-paths.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import { LocalState } from '../../catalog/local-state.ts'
 import { ExpiryHints } from '../../kv/expiry-hints.ts'
-import { copyDatabase } from '../../store/cell-export.ts'
+import { copyAgain, copyDatabase } from '../../store/cell-export.ts'
 import { CellsFolder } from '../../store/cells-folder.ts'
 import { type CommitSink, LocalCells, type LocalCellsParts } from '../../store/local-cells.ts'
 import type { StoreSettings } from '../../store/settings.ts'
@@ -141,13 +141,16 @@ export class WorkerCells {
 
   /** Copies a cell into a file, which an earlier worker may have begun. @returns bytes of the file */
   async export(cellId: string, file: string, signal: AbortSignal): Promise<number> {
-    const { database, unpin } = this.local.pin(cellId)
-    try {
-      await removeSpoolFile(file)
-      return await copyDatabase(database, file, { signal: AbortSignal.any([signal, this.#abort.signal]) })
-    } finally {
-      unpin()
-    }
+    const options = { signal: AbortSignal.any([signal, this.#abort.signal]) }
+    return await copyAgain(async () => {
+      const { database, unpin } = this.local.pin(cellId)
+      try {
+        await removeSpoolFile(file)
+        return await copyDatabase(database, file, options)
+      } finally {
+        unpin()
+      }
+    })
   }
 
   /** Aborts running collections, and closes every cell. */
