@@ -1,5 +1,5 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
-import { type CellError, isCellError } from '../../errors.ts'
+import { CellError, isCellError } from '../../errors.ts'
 import { corrupt, inObject } from '../archive/backup-errors.ts'
 import { MANIFEST_MEMBER } from '../archive/manifest.ts'
 import type { Place } from '../changes/history.ts'
@@ -125,12 +125,18 @@ function add(
 }
 
 async function readable(index: LogIndex, ref: LogRef): Promise<LogManifest | CellError> {
+  if (ref.isRemoved) return removedForAge(ref)
   try {
     return await index.manifest(ref)
   } catch (error) {
     if (isCellError(error, 'backup_corrupt')) return error
     throw error
   }
+}
+
+/** No damage: retention has removed it. */
+function removedForAge({ key }: LogRef): CellError {
+  return new CellError('backup_not_found', `${key} was removed for its age (--history, historyMs).`)
 }
 
 function brokenChain(manifest: LogManifest, before: LogRef | undefined): CellError | undefined {

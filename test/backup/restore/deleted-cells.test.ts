@@ -72,8 +72,9 @@ describe('A deleted cell of which not all was stored', () => {
     const refused = await rejectedBy(soon(store.backups.restore(id, { timestamp: to })))
     const { restorableTo } = refused.details
     expect(restorableTo).toBeLessThan(shippedAt)
+    expect(refused.code).toBe('backup_not_found')
     const copy = soon(store.createCell({ from: { cellId: id } }))
-    expect((await rejectedBy(copy)).details).toMatchObject({ restorableTo })
+    expect(await rejectedBy(copy)).toMatchObject({ code: 'backup_not_found', details: { restorableTo } })
     await soon(store.backups.restore(id, { timestamp: restorableTo as number }))
     expect(notes(store.openCell(id))).toEqual([])
     await place.close(store)
