@@ -11,7 +11,8 @@ import { HEAD, median, report } from './side-by-side.ts'
  * each round. One cell with both of the library's calls, while its log grows and once it overwrites itself; and 2 and 16
  * cells, where the commits of one turn share the commit log. Last, a hundred commits in flight in one cell next to a bare group commit:
  * one transaction for all that came in a turn of the event loop. Once with rows of a key and a value, and once with rows that also
- * have what every entry of a cell has: a version, and a time of expiry with its index.
+ * have what every entry of a cell has: a version, and a time of expiry with its index. These two are also measured next to each other: no
+ * program that stores such rows can do better.
  */
 const ROUNDS = 300
 const WARM_UP = 50
@@ -109,14 +110,20 @@ async function turn(puts: Put[]): Promise<number[]> {
   return times
 }
 
-function tell(what: string, [ours, theirs]: [number, number], aim: number, of = 'better-sqlite3 FULL'): void {
+/** @param aim undefined: a limit, of which a bare program is in our place */
+function tell(
+  what: string,
+  [ours, theirs]: [number, number],
+  aim: number | undefined,
+  of = 'better-sqlite3 FULL',
+): void {
   report({
     what,
     ours: `${(ours * 1_000).toFixed(0)} µs a put`,
     theirs: `${(theirs * 1_000).toFixed(0)} µs, ${of}`,
     ratio: theirs / ours,
-    aim: `≥ ${aim} ×`,
-    met: theirs / ours >= aim,
+    aim: aim === undefined ? 'a limit' : `≥ ${aim} ×`,
+    met: aim === undefined ? undefined : theirs / ours >= aim,
   })
 }
 
@@ -154,6 +161,12 @@ tell(
   await measure(grouped, entries),
   0.9,
   'a bare group commit of rows with versions and expiry',
+)
+tell(
+  'the bare group commit of such rows',
+  await measure(entries, keysAndValues),
+  undefined,
+  'a bare group commit',
 )
 await store.close()
 fs.rmSync(directory, { recursive: true, force: true })
