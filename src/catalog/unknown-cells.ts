@@ -24,7 +24,9 @@ export class UnknownCells {
   /** Cells may have been made without the catalog's knowledge. */
   note({ from, until }: Span): void {
     const span = { from: from - CLOCKS_DIFFER_MS, until: until + CLOCKS_DIFFER_MS }
-    this.#catalog.setMeta(KEY, JSON.stringify([...this.#spans, span]))
+    // A take-over begins at 0: what it covers need not be kept, however often nodes take over.
+    const others = this.#spans.filter((each) => each.from < span.from || each.until > span.until)
+    this.#catalog.setMeta(KEY, JSON.stringify([...others, span]))
   }
 
   /** Whether a cell may exist that the catalog lacks, if it has committed something at this time (epoch milliseconds). */

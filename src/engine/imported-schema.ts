@@ -63,7 +63,8 @@ export function checkImportedSchema(connection: Connection, rules: SchemaRules):
   for (const row of rows) {
     if (!RESERVED.test(row.name) && !RESERVED.test(row.table)) checkObject(row, rules)
     else if (row.sql !== null && reserved.has(normalized(row.sql).replace(VERSION_DEFAULT, ''))) found++
-    else throw invalidDatabase(`${shown(row)} ${isOf(row)} of the engine’s own, which start with _cell`)
+    else
+      throw invalidDatabase(`${shown(row)} ${howReserved(row)} of the engine’s own, which start with _cell`)
   }
   if (found !== 0 && found !== expected)
     throw invalidDatabase('The engine’s own tables, which start with _cell, are not complete')
@@ -71,7 +72,7 @@ export function checkImportedSchema(connection: Connection, rules: SchemaRules):
 }
 
 /** Of a row that has a reserved name, or is on a table that has one. */
-function isOf({ name }: SchemaRow): string {
+function howReserved({ name }: SchemaRow): string {
   return RESERVED.test(name) ? 'has a name' : 'is on a table'
 }
 

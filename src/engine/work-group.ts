@@ -1,4 +1,5 @@
 import { isError } from '../base/any-realm.ts'
+
 /** What a group needs of its connection: see `Transactions`. */
 export interface GroupTarget {
   readonly inTransaction: boolean

@@ -159,6 +159,17 @@ describe('Drills', () => {
     expect(errors).toHaveLength(1)
   })
 
+  test('take a cell next whose damage was found by hand before it was in the rotation', async () => {
+    const { log, errors } = listening()
+    const store = await place.create(withDrills({ log }))
+    const [cell] = (await storedCells(store, 1)) as [Cell]
+    const [newest] = (await store.backups.list(cell.id)).backups
+    damage(newest?.version as string)
+    await expect(store.backups.verify(cell.id)).rejects.toMatchObject({ code: 'backup_corrupt' })
+    await hours(2)
+    expect(errors.map(({ fields }) => fields)).toMatchObject([{ cellId: cell.id, version: newest?.version }])
+  })
+
   test('say whose they are, so that a check that takes long is not run in each of them; what is asked for by hand does not', async () => {
     const check = vi.spyOn(RestoreThreads.prototype, 'check')
     const store = await place.create(withDrills())

@@ -3,6 +3,8 @@ import { type Call, PassingStore } from '../support/backup/object-store-decorato
 import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scratch-store.ts'
 import { rejectedBy } from '../support/thrown.ts'
 
+const HOUR_MS = 3_600_000
+
 let place: ScratchPlace
 let other: ScratchPlace
 beforeEach(() => {
@@ -47,6 +49,24 @@ test('a first start that finds another store on the prefix once it has its epoch
   await cell.ensureLocal()
   expect(notes(cell)).toEqual(['theirs'])
   await store.close()
+})
+
+test('what another node has made before a take-over may exist, although no catalog here knows it; a forgotten cell does not', async () => {
+  const store = await place.create()
+  await store.core.catalogStored()
+  await store.close()
+  const theirs = await other.openOrCreate({ objectStore: place.folder() })
+  const cell = createLedger(theirs)
+  await theirs.backups.snapshot(cell.id)
+  await theirs.close()
+  const now = place.clock.now()
+  for (let i = 0; i < 2; i++) {
+    const mine = await place.open({ takeOver: true })
+    expect(mine.findCell(cell.id)).toBeUndefined()
+    expect(mine.core.isDeleted(cell.id, now)).toBe(false)
+    expect(mine.core.isDeleted(cell.id, now + 2 * HOUR_MS)).toBe(true)
+    await mine.close()
+  }
 })
 
 test('a start that is to create a store is refused then, and leaves nothing behind', async () => {

@@ -87,10 +87,7 @@ export interface CollectedLook<Piece = LogPiece> extends Omit<CollectedLogs<Piec
 }
 
 /** A look at the cells of one process. */
-export function lookOf<Piece>(
-  { whole, ...collected }: CollectedLogs<Piece>,
-  look: number,
-): CollectedLook<Piece> {
+export function lookOf({ whole, ...collected }: CollectedLogs, look: number): CollectedLook {
   return { ...collected, look, askedIn: look, whole: Object.fromEntries(whole.map((id) => [id, look])) }
 }
 

@@ -100,7 +100,8 @@ export class VerificationTable {
   /** Whoever has found it: the cell has the next drill, which reports the damage, and has a new base made. */
   noteDamage(cellId: string, { version, member, foundAt }: FoundDamage): void {
     this.#noteDamage.run(cellId, version, member, foundAt)
-    this.#noteDrill.run(0, cellId)
+    this.plan(cellId, 0) // It may be in no rotation yet.
+    this.noteDrill(cellId, 0)
   }
 
   noteMended(cellId: string): void {
