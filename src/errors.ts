@@ -155,6 +155,8 @@ export function isCellError(error: unknown, code?: CellErrorCode): error is Cell
 
 /** For the owner of a store: messages leave out what tenants must not see, and an error's cause may hold it. */
 export function messageWithCause({ message, cause }: CellError): string {
-  if (!(cause instanceof Error) || cause.message === '' || message.includes(cause.message)) return message
-  return `${message} (${cause.message})`
+  // Not `instanceof Error`: see base/any-realm.ts, which this file must not import.
+  const { message: why } = Object(cause) as { message?: unknown }
+  if (typeof why !== 'string' || why === '' || message.includes(why)) return message
+  return `${message} (${why})`
 }

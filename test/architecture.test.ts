@@ -154,6 +154,18 @@ const EXAMPLES: Record<string, { bad: string[][]; good: string[] }> = {
       "src/kv/c.ts: import { setImmediate as turn } from 'node:timers/promises'",
     ],
   },
+  'what may come of another realm is asked for in base/any-realm.ts: a test runner has one of its own': {
+    bad: [
+      ['src/http/a.ts: export const a = (b: unknown) => b instanceof Error'],
+      ['src/backup/a.ts: export const a = (b: unknown) => !(b instanceof Uint8Array)'],
+    ],
+    good: [
+      'src/base/any-realm.ts: export const a = (b: unknown) => b instanceof Error',
+      'src/cli/a.ts: export const a = (b: unknown) => b instanceof Error',
+      'src/http/a.ts: class Gone extends Error {}; export const a = (b: unknown) => b instanceof Gone',
+      "src/http/b.ts: export const a = (b: Error) => new Error('c', { cause: b })",
+    ],
+  },
   'only the command writes to the console': {
     bad: [['src/http/a.ts: console.log(1)'], ['src/store/cell-store.ts: export const a = console']],
     good: ['src/cli/a.ts: console.log(1)'],

@@ -1,3 +1,4 @@
+import Database from 'better-sqlite3'
 import type { Attack } from './attack.ts'
 import { repeat } from './tenant.ts'
 
@@ -29,6 +30,18 @@ export const catalogAttacks: Record<string, Attack> = {
       await tenant.ask('PUT', `/databases/${id}/kv/k`, { value: 'v' })
       await tenant.ask('DELETE', `/databases/${id}`)
     }),
+  // Each import is checked in a process of its own, which somebody has to start.
+  '0 small databases, imported and deleted': async (tenant) => {
+    const file = new Database(':memory:').exec('CREATE TABLE t (x)').serialize()
+    return (signal) =>
+      repeat(tenant, signal, 8, async () => {
+        const { json } = await tenant.ask('POST', '/databases', file, {
+          'content-type': 'application/vnd.sqlite3',
+        })
+        const { id } = json as { id?: string }
+        if (id !== undefined) await tenant.ask('DELETE', `/databases/${id}`)
+      })
+  },
   '7 a flood of entries': async (tenant) => {
     const cells = await tenant.newCells(8)
     return (signal) =>

@@ -38,9 +38,10 @@ export class Tenant {
     this.answers.set(answer, (this.answers.get(answer) ?? 0) + 1)
   }
 
-  /** @param body sent as it is if it is text, otherwise as JSON */
+  /** @param body sent as it is if it is text or bytes, otherwise as JSON */
   ask(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Reply> {
-    const text = body === undefined || typeof body === 'string' ? body : JSON.stringify(body)
+    const isSentAsItIs = body === undefined || typeof body === 'string' || Buffer.isBuffer(body)
+    const text = isSentAsItIs ? body : JSON.stringify(body)
     return new Promise((resolve, reject) => {
       const request = http.request(
         {

@@ -45,8 +45,10 @@ export class Watch {
   }
 }
 
+/** And their children: a node's workers are those of its fork server. */
 function childrenOf(pid: number): number[] {
-  return read(`/proc/${pid}/task/${pid}/children`).split(' ').filter(Boolean).map(Number)
+  const own = read(`/proc/${pid}/task/${pid}/children`).split(' ').filter(Boolean).map(Number)
+  return own.flatMap((child) => [child, ...childrenOf(child)])
 }
 
 /** Of the time since {@link resetPeak}. */

@@ -91,9 +91,15 @@ export class BackupManager {
     const { destination, archiver, verifications: table } = parts
     this.#reports = new BackupReports(destination.log)
     this.#flushes = new AccountPace(FLUSHES_OF_ACCOUNT, destination.clock)
-    this.#restores = new CellRestores({ ...parts, flushes: this.#flushes, reports: this.#reports })
+    const verification = new Verification({ destination, archiver, table, clock: destination.clock })
+    this.#verification = verification
+    this.#restores = new CellRestores({
+      ...parts,
+      flushes: this.#flushes,
+      reports: this.#reports,
+      foundDamage: (cellId, version, error) => verification.foundDamage(cellId, version, error),
+    })
     this.branches = new BackupBranches({ ...parts, flushes: this.#flushes })
-    this.#verification = new Verification({ destination, archiver, table, clock: destination.clock })
   }
 
   /**

@@ -19,6 +19,8 @@ export interface CellRestoresParts {
   flushes: AccountPace
   /** A cell's record in the catalog, also of a deleted cell; undefined for an unknown id. */
   record(cellId: string): CellRecord | undefined
+  /** Told of a damaged version of a cell that lives on: the error says which. */
+  foundDamage(cellId: string, version: string | undefined, error: CellError): Promise<void>
   /** Whether the cell's database file is on this machine. */
   isLocal(cellId: string): boolean
   /** @throws `store_closed` */
@@ -93,7 +95,7 @@ export class CellRestores {
     options: JobOptions,
     existed: boolean,
   ): Promise<RestoreResult | undefined> {
-    const { archiver, record } = this.#parts
+    const { archiver, record, isLocal, foundDamage } = this.#parts
     const account = request.accountId ?? record(cellId)?.accountId ?? ''
     // Asked when its turn comes. Whoever deletes the cell before that does not want it back.
     const check = () => {
@@ -105,6 +107,8 @@ export class CellRestores {
       const permitted = { ...options, permit: { check } }
       return await archiver.restore({ ...request, cellId, account }, permitted)
     } catch (error) {
+      if (isCellError(error, 'backup_corrupt') && this.#exists(cellId) && isLocal(cellId))
+        await foundDamage(cellId, request.version, error)
       // The cell's folder was removed with it, which can cause any error here.
       throw existed && !this.#exists(cellId) ? cellNotFound() : error
     }

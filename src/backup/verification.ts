@@ -1,5 +1,5 @@
 import type { Clock } from '../base/clock.ts'
-import { isCellError } from '../errors.ts'
+import { type CellError, isCellError } from '../errors.ts'
 import type { ArchiverClient } from './archiver/archiver.ts'
 import type { BackupDestination } from './archiver/backup-destination.ts'
 import type { Need } from './archiver/job.ts'
@@ -26,7 +26,7 @@ export class Verification {
 
   /** @param cellId a cell's, or the store's for the catalog @throws as `BackupManager.verify` */
   async verify(cellId: string, options: VerifyOptions, need: Need): Promise<VerifyResult> {
-    const { archiver, destination, table, clock } = this.#parts
+    const { archiver, destination } = this.#parts
     const { version, deep = false, signal, onProgress } = options
     if (version !== undefined) checkVersion(version, cellId)
     const { progress, retention } = destination
@@ -42,12 +42,26 @@ export class Verification {
       if (!isCellError(error, 'backup_corrupt')) throw error
       // Its cell was deleted and purged meanwhile: nothing is missing.
       if (isStored && (await this.#isPurged(cellId, { signal }))) throw noBackup()
-      if (!(await this.#isMadeUpFor(cellId, version, { signal }))) {
-        const { version: object, member = '' } = error.details
-        table.noteDamage(cellId, { version: object ?? member, member, foundAt: clock.now() })
-      }
+      await this.foundDamage(cellId, version, error, { signal })
       throw error
     }
+  }
+
+  /**
+   * Notes what is damaged, unless a newer version makes up for it: the next drill is the cell's.
+   *
+   * @param version that was asked for; undefined: the newest one
+   */
+  async foundDamage(
+    cellId: string,
+    version: string | undefined,
+    { details }: CellError,
+    options: CallOptions = {},
+  ): Promise<void> {
+    const { table, clock } = this.#parts
+    if (await this.#isMadeUpFor(cellId, version, options)) return
+    const { version: object, member = '' } = details
+    table.noteDamage(cellId, { version: object ?? member, member, foundAt: clock.now() })
   }
 
   /** A proof of an older version does not replace that of a newer one, unless nobody can restore the newer one. */

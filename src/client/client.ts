@@ -1,3 +1,4 @@
+import { checkBaseUrl } from './base-url.ts'
 import { type ChangesSource, readChanges } from './changes.ts'
 import { fetchOrLose, isProblemDocument } from './connection-lost.ts'
 import type { OperationRow } from './operation-row.ts'
@@ -45,8 +46,11 @@ type Arguments = Readonly<Record<string, unknown>>
  * A call that is answered 429 or 503 is sent again after its `Retry-After`, if the server had not begun its work or the call
  * can be repeated: a GET, PUT or DELETE, and `createCell`, of which every call has an idempotency key. A call has no deadline
  * but its `signal`.
+ *
+ * @throws `TypeError` for a `baseUrl` that no request can have
  */
 export function createClient(options: ClientOptions): Client {
+  checkBaseUrl(options.baseUrl, options.fetch !== undefined)
   const methods = Object.entries<OperationRow>(OPERATIONS).map(([id, row]) => [
     id,
     (args: Arguments = {}, call: CallOptions = {}) => perform(row, args, call, options),

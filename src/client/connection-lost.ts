@@ -17,7 +17,8 @@ const IS_GONE: readonly number[] = [502, 503, 504]
 export function fetchOrLose(given: Fetch | undefined): Fetch {
   const fetch = given ?? globalThis.fetch
   return async (url, init) => {
-    checkSendable(url, init, given !== undefined)
+    // A header that no request can have.
+    new Headers(init.headers)
     const response = await fetch(url, init).catch((error: unknown) => {
       throw error instanceof TypeError ? new ConnectionLost(error.message, { cause: error }) : error
     })
@@ -29,13 +30,4 @@ export function fetchOrLose(given: Fetch | undefined): Fetch {
 
 export function isProblemDocument({ headers }: Response): boolean {
   return /^application\/problem\+json\b/.test(headers.get('content-type') ?? '')
-}
-
-/** @throws `TypeError` for a URL or a header that no request can have */
-function checkSendable(url: string, { headers }: RequestInit, isOwnFetch: boolean): void {
-  new Headers(headers)
-  // The caller's fetch may know what a path belongs to.
-  if (isOwnFetch && url.startsWith('/')) return
-  const { protocol } = new URL(new Request(url).url)
-  if (!/^https?:$/.test(protocol)) throw new TypeError('baseUrl must begin with http:// or https://.')
 }

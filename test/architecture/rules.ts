@@ -41,7 +41,7 @@ const INNER_LAYERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ['archiver'],
     ['.'],
   ],
-  'src/workers': [['protocol'], ['children'], ['node', 'worker', 'archiver', 'checker']],
+  'src/workers': [['protocol'], ['children'], ['node', 'worker', 'archiver', 'checker', 'fork-server']],
 }
 
 /** Any layer may read the version from it. */
@@ -95,6 +95,9 @@ const LINK_BREAKERS: Readonly<Record<string, RegExp>> = {
   'node:util': /^(styleText|parseEnv|getCallSites|diff|setTraceSigInt|getSystemErrorMessage)$/,
   'node:process': /^(execve|loadEnvFile|threadCpuUsage)$/,
 }
+
+/** Classes of which Node.js makes instances, in its own realm. */
+const MADE_BY_NODE = ['Error', 'Uint8Array']
 
 /** Spelt in two halves, so that this file keeps the rule. */
 const BANNED_WORDS = [`TODO${'(now)'}`, `FIX${'ME'}`]
@@ -214,6 +217,19 @@ export const RULES: readonly Rule[] = [
                 `${source.path}:${lineOf(source.ast, node)} uses ${name}; use the injected Clock`,
             ),
         ]),
+  },
+  {
+    name: 'what may come of another realm is asked for in base/any-realm.ts: a test runner has one of its own',
+    check: (sources) =>
+      inSrc(sources)
+        .filter((source) => !isIn(source, ['src/cli/', 'src/base/any-realm.ts']))
+        .flatMap((source) =>
+          globalUses(source)
+            .filter(({ name, node }) => MADE_BY_NODE.includes(name) && isClassOfInstanceof(node))
+            .map(
+              ({ name, node }) => `${source.path}:${lineOf(source.ast, node)} asks for instanceof ${name}`,
+            ),
+        ),
   },
   {
     name: 'only the command writes to the console',
@@ -402,4 +418,8 @@ function importCycles(sources: readonly Source[]): string[][] {
   }
   for (const file of [...targets.keys()].sort()) visit(file, [])
   return [...cycles.values()]
+}
+
+function isClassOfInstanceof({ parent }: ts.Node): boolean {
+  return ts.isBinaryExpression(parent) && parent.operatorToken.kind === ts.SyntaxKind.InstanceOfKeyword
 }

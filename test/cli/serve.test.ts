@@ -9,7 +9,7 @@ import { NEW_SPACE_OF_NODE, ONE_HELPER_THREAD } from '../../src/base/v8-options.
 import { CellStore } from '../../src/store/cell-store.ts'
 import { SlowRequest } from '../support/cli/slow-request.ts'
 import { Workplace } from '../support/cli/workplace.ts'
-import { childrenOf } from '../support/processes.ts'
+import { descendantsOf } from '../support/processes.ts'
 import { filesBelow } from '../support/temp-directory.ts'
 import { until } from '../support/until.ts'
 
@@ -78,7 +78,7 @@ describe('the first start', () => {
     const node = await place.serve()
     expect(node.stdout + node.stderr).not.toContain(key.slice(12))
     expect(node.stdout).toContain('$CELLSTORE_ROOT_KEY')
-    for (const pid of [node.pid, ...childrenOf(node.pid)]) {
+    for (const pid of [node.pid, ...descendantsOf(node.pid)]) {
       const environment = fs.readFileSync(`/proc/${pid}/environ`, 'utf8')
       expect(environment).toContain('PATH=')
       expect(environment).not.toContain(key.slice(12))
@@ -424,7 +424,7 @@ test.runIf(fs.existsSync('/proc/self/cmdline'))(
   async () => {
     const node = await new Workplace().serve()
     const flagsOf = (pid: number) => fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')
-    const pids = [node.pid, ...childrenOf(node.pid)]
+    const pids = [node.pid, ...descendantsOf(node.pid)]
     expect(pids.length).toBeGreaterThan(2)
     for (const pid of pids) expect(flagsOf(pid)).toContain(ONE_HELPER_THREAD)
     expect(flagsOf(node.pid)).toContain(NEW_SPACE_OF_NODE)

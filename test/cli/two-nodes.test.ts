@@ -4,7 +4,7 @@ import { pathToFileURL } from 'node:url'
 import { describe, expect, test } from 'vitest'
 import { type ServedNode, Workplace } from '../support/cli/workplace.ts'
 import { HttpWriters } from '../support/faults/http-writers.ts'
-import { childrenOf } from '../support/processes.ts'
+import { descendantsOf } from '../support/processes.ts'
 import { seededRandom } from '../support/seed.ts'
 import { filesBelow } from '../support/temp-directory.ts'
 import { until } from '../support/until.ts'
@@ -164,7 +164,7 @@ describe('Two nodes under changes with the durability remote lose none that was 
 
   test.each([
     ['alone', () => []],
-    ['with its workers and its archiver', childrenOf],
+    ['with its workers and its archiver', descendantsOf],
   ])(
     'one that is stopped by SIGSTOP, %s, acknowledges nothing more once it is continued',
     async (_how, others) => {

@@ -219,3 +219,15 @@ test('a cell is renamed, found by its name, exported, and imported from bytes, a
   const taken = cells.importCell({ file: bytes, name: 'acme' })
   await expect(taken).rejects.toSatisfy((error) => isProblem(error, 'name_taken'))
 })
+
+test.each([
+  ['a URL that is none', 'not a url'],
+  ['a URL without a scheme', 'localhost:8787'],
+  ['another scheme', 'ftp://cells.example.com'],
+  ['a relative URL where there is nothing it could belong to', '/api'],
+  ['a URL with a password', 'http://ann:secret@cells.example.com'],
+  ['nothing', undefined as unknown as string],
+])('no client is made for %s', (_, baseUrl) => {
+  expect(() => createClient({ baseUrl })).toThrow(TypeError)
+  expect(() => createClient({ baseUrl })).toThrow('baseUrl must begin with http:// or https://')
+})

@@ -3,7 +3,7 @@ import { type ServedNode, Workplace } from '../support/cli/workplace.ts'
 import { countOf } from '../support/counts.ts'
 import { HttpWriters } from '../support/faults/http-writers.ts'
 import { checkIntegrity } from '../support/integrity.ts'
-import { archiversOf, childrenOf, isAlive } from '../support/processes.ts'
+import { archiversOf, descendantsOf, isAlive } from '../support/processes.ts'
 import { seededRandom } from '../support/seed.ts'
 import { until } from '../support/until.ts'
 
@@ -33,8 +33,9 @@ test.each([
     for (let kill = 1; kill <= KILLS; kill++) {
       const stop = writers.start(node, CLIENTS, random)
       await untilAcknowledged(writers, 1 + random.below(80), node)
-      const children = childrenOf(node.pid)
+      const children = descendantsOf(node.pid)
       const archivers = archiversOf(node.pid)
+      // And the fork server, which starts them.
       const workers = children.filter((pid) => !archivers.includes(pid))
       const victims = random.pick([workers, archivers, []])
       if (victims.length > 0) {

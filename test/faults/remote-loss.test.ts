@@ -3,7 +3,7 @@ import { expect, test, vi } from 'vitest'
 import { type ServedNode, Workplace } from '../support/cli/workplace.ts'
 import { countOf } from '../support/counts.ts'
 import { HttpWriters } from '../support/faults/http-writers.ts'
-import { archiversOf, childrenOf } from '../support/processes.ts'
+import { archiversOf, descendantsOf } from '../support/processes.ts'
 import { seededRandom } from '../support/seed.ts'
 import { until } from '../support/until.ts'
 
@@ -30,7 +30,8 @@ test.each([
       const stop = writers.start(node, CLIENTS, random)
       await atAcknowledgement(writers, 1 + random.below(60), node, () => {
         const archivers = archiversOf(node.pid)
-        const workers = childrenOf(node.pid).filter((pid) => !archivers.includes(pid))
+        // And the fork server, which starts them.
+        const workers = descendantsOf(node.pid).filter((pid) => !archivers.includes(pid))
         const victims = random.pick([workers, archivers, []])
         for (const pid of victims.slice(0, 1)) process.kill(pid, 'SIGKILL')
         if (victims === archivers) archiversKilled += victims.length

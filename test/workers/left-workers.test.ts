@@ -7,7 +7,7 @@ import { readOwner } from '../../src/catalog/directory-lock.ts'
 import { CellStore } from '../../src/store/cell-store.ts'
 import { type ServedNode, Workplace } from '../support/cli/workplace.ts'
 import { checkIntegrity } from '../support/integrity.ts'
-import { childrenOf, isAlive, processorMs } from '../support/processes.ts'
+import { descendantsOf, isAlive, processorMs } from '../support/processes.ts'
 import { rejectedBy } from '../support/thrown.ts'
 import { until } from '../support/until.ts'
 
@@ -29,11 +29,11 @@ function query(node: ServedNode, id: string, sql: string, key = node.key) {
 
 /** Until the statement that was just sent runs in a worker. @returns that worker */
 async function untilBusy(node: ServedNode): Promise<number> {
-  const before = new Map(childrenOf(node.pid).map((pid) => [pid, processorMs(pid)]))
+  const before = new Map(descendantsOf(node.pid).map((pid) => [pid, processorMs(pid)]))
   const isBusy = (pid: number) => processorMs(pid) - (before.get(pid) ?? Number.POSITIVE_INFINITY) > 300
   let busy: number | undefined
   await until(() => {
-    busy = childrenOf(node.pid).find(isBusy)
+    busy = descendantsOf(node.pid).find(isBusy)
     return busy !== undefined
   }, 'a worker runs the statement')
   return busy as number
@@ -100,7 +100,7 @@ test('SIGTERM while statements run and others wait: requests under way get their
   const [slow, other] = [await newCell(node), await newCell(node)]
   const cut = query(node, slow, LONG_WRITE).catch((error) => error)
   await untilBusy(node)
-  const workers = () => childrenOf(node.pid)
+  const workers = () => descendantsOf(node.pid)
   const acknowledged: number[] = []
   let isOver = false
   const writer = (async () => {

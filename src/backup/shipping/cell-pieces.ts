@@ -1,4 +1,5 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
+import { isError } from '../../base/any-realm.ts'
 import { CellError, isCellError } from '../../errors.ts'
 import { corrupt, inObject } from '../archive/backup-errors.ts'
 import { MANIFEST_MEMBER } from '../archive/manifest.ts'
@@ -93,9 +94,9 @@ export async function collectLog(
     const manifests = await Promise.all(some.map((ref) => readable(index, ref)))
     for (const [j, manifest] of manifests.entries()) {
       const ref = some[j] as LogRef
-      const damage = manifest instanceof Error ? manifest : brokenChain(manifest, before)
+      const damage = isError(manifest) ? manifest : brokenChain(manifest, before)
       if (damage !== undefined) log.suspect(damage)
-      if (!(manifest instanceof Error)) add(log, ref, manifest, wanted)
+      if (!isError(manifest)) add(log, ref, manifest, wanted)
       before = ref
       if (isEnough(i + j + 1)) return log.end(i + j + 1)
       const { completeTo } = log

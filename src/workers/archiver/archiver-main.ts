@@ -18,7 +18,7 @@ import type {
   FromArchiver,
   ToArchiver,
 } from '../protocol/archiver-protocol.ts'
-import { die, listenToNode, writeToNode } from '../protocol/child-side.ts'
+import { dieWithout, listenToNode, writeToNode } from '../protocol/child-side.ts'
 import { logToNode } from '../protocol/log-message.ts'
 import { encodeMessage } from '../protocol/messages.ts'
 import { toWireError } from '../protocol/wire-error.ts'
@@ -75,11 +75,10 @@ class ArchiverMain {
   }
 
   #start(settings: ArchiverSettings): void {
-    const { nodePid, dataDir, objectStore: url, storeId, epoch, limits, plans, queue, shipping } = settings
+    const { node, dataDir, objectStore: url, storeId, epoch, limits, plans, queue, shipping } = settings
     const paths = new StorePaths(dataDir)
     joinWorkers(paths)
-    // The next owner of the store waits for this lock. If it came before the lock, this archiver's node has ended.
-    if (process.ppid !== nodePid) die()
+    dieWithout(node)
     const clock = systemClock
     const state = LocalState.join(paths.localState)
     const opened = openObjectStore(url, { clock, dataDir })

@@ -1,56 +1,51 @@
-import type { ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
-import type { Readable, Writable } from 'node:stream'
 import { lowerPriority } from '../../base/lower-priority.ts'
 import { releaseBytes } from '../../base/release-bytes.ts'
-import { type ProcessIdentity, processIdentity } from '../../catalog/directory-lock.ts'
+import type { ProcessIdentity } from '../../catalog/directory-lock.ts'
 import { encodeMessage, MessageReader } from '../protocol/messages.ts'
-import { ANSWERS_FD, REQUESTS_FD } from '../protocol/protocol.ts'
+import type { Child } from './child.ts'
 
 /** After so many messages in one piece the event loop does everything else, before it reads more: each can settle requests. */
 const MESSAGES_A_TURN = 8
 
 /** The node's side of one child process, worker or archiver: the process, and the messages to and from it. */
 export class ChildLink<Sent, Received> {
-  /** Resolves once the process has ended. */
-  readonly ended: Promise<void>
-  readonly identity: ProcessIdentity
-  readonly #child: ChildProcess
-  readonly #requests: Writable
+  readonly #child: Child
 
-  /** @param child see spawn-child.ts */
-  constructor(child: ChildProcess, take: (message: Received) => void) {
+  constructor(child: Child, take: (message: Received) => void) {
     this.#child = child
-    this.#requests = child.stdio[REQUESTS_FD] as Writable
+    const { requests, answers } = child
     // If a write fails, the process has ended, and `ended` tells.
-    this.#requests.on('error', () => {})
-    this.identity = processIdentity(child.pid as number)
+    requests.on('error', () => {})
     const reader = new MessageReader((message) => take(message as Received))
-    const answers = child.stdio[ANSWERS_FD] as Readable
     answers.on('data', (chunk) => {
       if (reader.push(chunk) < MESSAGES_A_TURN) return
       answers.pause()
       setImmediate(() => answers.resume())
     })
-    this.ended = once(child, 'close').then(
-      () => {},
-      () => {},
-    )
+  }
+
+  get identity(): ProcessIdentity {
+    return this.#child.identity
+  }
+
+  /** Resolves once the process has ended, and all of its messages have come. */
+  get ended(): Promise<void> {
+    return this.#child.ended
   }
 
   /** True once the process has exited. Its last messages may still come, until {@link ended} resolves. */
   get hasExited(): boolean {
-    return this.#child.exitCode !== null || this.#child.signalCode !== null
+    return this.#child.hasExited
   }
 
-  /** The signal that ended it, if one did. */
+  /** The signal that ended it, if one did and that is known. */
   get signal(): NodeJS.Signals | null {
-    return this.#child.signalCode
+    return this.#child.signal
   }
 
   send(message: Sent): void {
     const bytes = encodeMessage(message)
-    this.#requests.write(bytes, () => releaseBytes(bytes))
+    this.#child.requests.write(bytes, () => releaseBytes(bytes))
   }
 
   /** Lowers its priority, so that it does not slow down the other processes. */
@@ -59,6 +54,6 @@ export class ChildLink<Sent, Received> {
   }
 
   kill(): void {
-    this.#child.kill('SIGKILL')
+    this.#child.kill()
   }
 }

@@ -1,10 +1,12 @@
 import fs from 'node:fs/promises'
 import { settledBy } from '../../backup/archiver/archiver.ts'
 import type { Log } from '../../base/log.ts'
+import { processIdentity } from '../../catalog/directory-lock.ts'
 import { type ArchiverStart, type Archiving, newArchiving } from '../../store/archiving.ts'
 import { jobQueueLimits, shippingSettings } from '../../store/settings.ts'
 import type { StoreCore } from '../../store/store-core.ts'
 import type { Upkeep } from '../../store/upkeep.ts'
+import { ownChild } from '../children/child.ts'
 import { ChildLink } from '../children/child-link.ts'
 import { spawnArchiver } from '../children/spawn-child.ts'
 import { ArchiverProcess } from './archiver-process.ts'
@@ -62,7 +64,7 @@ function newArchiver(
   const { keep, keepTenant, historyMs, prune } = settings.backups
   return new ArchiverProcess({
     settings: {
-      nodePid: process.pid,
+      node: processIdentity(process.pid),
       dataDir: paths.root,
       objectStore,
       storeId: core.id,
@@ -75,7 +77,7 @@ function newArchiver(
     startedAt: core.observed.startedAt,
     clock,
     log,
-    spawn: (take) => new ChildLink(spawnArchiver(objectStore), take),
+    spawn: (take) => new ChildLink(ownChild(spawnArchiver(objectStore)), take),
     publish: (identity) => core.publishArchiver(identity),
     epoch: () => guard.epoch,
     onTakenOver: (error) => guard.lose(error),

@@ -6,6 +6,7 @@ import { checkSize } from '../../engine/import-database.ts'
 import { CellError } from '../../errors.ts'
 import type { CellBuild } from '../../store/cell-imports.ts'
 import { CheckerProcess } from '../children/checker-process.ts'
+import type { ForkServer } from '../children/fork-server.ts'
 import { FileGrowth } from './file-growth.ts'
 
 /** Checks that run at the same time: each takes a core. */
@@ -18,11 +19,15 @@ const AT_ONCE = 2
 export class ImportProcesses {
   readonly #clock: Clock
   readonly #log: Log
+  readonly #forks: ForkServer
   readonly #running = new Set<CheckerProcess>()
+  /** Checks that begin, and those that run. */
+  readonly #checks = new Set<Promise<void>>()
   readonly #places = new AccountPlaces(AT_ONCE)
   #stopped = false
 
-  constructor(clock: Clock, log: Log) {
+  constructor(clock: Clock, log: Log, forks: ForkServer) {
+    this.#forks = forks
     this.#clock = clock
     this.#log = log
   }
@@ -35,19 +40,27 @@ export class ImportProcesses {
   async #begin(build: CellBuild): Promise<void> {
     build.signal?.throwIfAborted()
     if (this.#stopped) throw stopping()
-    await this.#check(build)
+    const check = this.#check(build)
+    this.#checks.add(check)
+    await check.finally(() => this.#checks.delete(check))
   }
 
   /** Ends all checks: nothing of their imports remains. */
   async stop(): Promise<void> {
     this.#stopped = true
     for (const checker of this.#running) checker.kill()
-    await Promise.all([...this.#running].map(({ ended }) => ended))
+    await Promise.allSettled(this.#checks)
   }
 
   async #check({ source, target, bytes, rules, signal }: CellBuild): Promise<void> {
-    const checker = new CheckerProcess(bytes, this.#clock, this.#log)
+    const checker = await CheckerProcess.start(bytes, {
+      clock: this.#clock,
+      log: this.#log,
+      start: (wanted) => this.#forks.start(wanted),
+    })
     this.#running.add(checker)
+    // Both may have come while it started.
+    if (this.#stopped || signal?.aborted === true) checker.kill()
     const growth = new FileGrowth(this.#clock, target, (size) => {
       if (size > rules.cellBytesMax) checker.kill()
     })

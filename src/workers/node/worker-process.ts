@@ -4,8 +4,8 @@ import type { PackedPiece } from '../../backup/changes/packed-logs.ts'
 import { processorMs, residentBytes, waitedMs } from '../../base/process-stats.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { ProcessIdentity } from '../../catalog/directory-lock.ts'
+import type { Child } from '../children/child.ts'
 import { ChildLink } from '../children/child-link.ts'
-import { spawnWorker } from '../children/spawn-child.ts'
 import type {
   BatchCell,
   FromWorker,
@@ -104,18 +104,14 @@ export class WorkerProcess {
   #isReady = false
   #counts: WorkerCounts = { statements: 0, commits: 0, open: 0 }
 
-  /**
-   * @param memoryMax bytes of memory that the process may allocate
-   * @throws the system's error if it can't start another process
-   */
   constructor(
-    memoryMax: number,
+    child: Child,
     watches: Watches,
     onMessage: (message: WorkerMessage, worker: WorkerHandle) => void,
   ) {
     this.#watches = watches
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    this.#link = new ChildLink(spawnWorker(memoryMax), (message) => this.#take(message, resolve, onMessage))
+    this.#link = new ChildLink(child, (message) => this.#take(message, resolve, onMessage))
     this.ended = this.#link.ended.then(() => this.#end())
     this.ready = promise
     this.ready.catch(() => {})

@@ -14,6 +14,7 @@ import type {
 import type { BackupInfo } from '../../backup/versions/version-index.ts'
 import { within } from '../../base/clock.ts'
 import { beginHold } from '../../base/process-stats.ts'
+import { processIdentity } from '../../catalog/directory-lock.ts'
 import { prepareWorkers } from '../../catalog/workers-lock.ts'
 import type { SqlPolicy } from '../../engine/cell-settings.ts'
 import { quarantineUnstored } from '../../engine/quarantine.ts'
@@ -43,6 +44,7 @@ import { type StoreMetrics, storeMetrics } from '../../store/store-metrics.ts'
 import { Upkeep } from '../../store/upkeep.ts'
 import type { WatchOptions } from '../../store/watch/cell-change.ts'
 import type { ChangeStream } from '../../store/watch/change-stream.ts'
+import { ForkServer } from '../children/fork-server.ts'
 import { logForChild } from '../protocol/log-message.ts'
 import type { ArchiverProcess } from './archiver-process.ts'
 import { archivingOfNode } from './archiving.ts'
@@ -92,6 +94,7 @@ export class WorkerService implements CellService {
   readonly #flushes: EarlyFlushes
   readonly #leftLogs: LeftLogs
   readonly #imports: ImportProcesses
+  readonly #forks: ForkServer
   /** Undefined without an object store. */
   readonly #archiving: Archiving<ArchiverProcess> | undefined
   readonly #deletions: CellDeletions
@@ -110,7 +113,8 @@ export class WorkerService implements CellService {
     this.#backoff = new CellBackoff(clock)
     this.#flushes = new EarlyFlushes(paths, (cellId, error) => this.#flushFailed(cellId, error))
     this.#leftLogs = new LeftLogs(paths, log, this.#flushes)
-    this.#imports = new ImportProcesses(clock, log)
+    this.#forks = new ForkServer(clock, log)
+    this.#imports = new ImportProcesses(clock, log, this.#forks)
     const limits = { ...DEFAULT_WORKER_LIMITS, ...options.limits }
     this.#workers = new WorkerPool({
       count,
@@ -120,7 +124,7 @@ export class WorkerService implements CellService {
       bounds: { ...DEFAULT_QUEUE_BOUNDS, ...options.queue },
       taskMs: options.statementMs,
       settings: {
-        nodePid: process.pid,
+        node: processIdentity(process.pid),
         dataDir: paths.root,
         hasObjectStore: objectStore !== undefined,
         settings,
@@ -134,8 +138,10 @@ export class WorkerService implements CellService {
       ended: (worker) => this.#ended(worker),
       worksLong: (cellId) => this.#flushes.look(cellId),
       finishFlush: () => this.#finishFlush(),
-      spawnWorker: () =>
-        new WorkerProcess(limits.memoryMax, core.changes, (message, worker) => this.#take(message, worker)),
+      spawnWorker: async () => {
+        const child = await this.#forks.start({ child: 'worker', memoryMax: limits.memoryMax })
+        return new WorkerProcess(child, core.changes, (message, worker) => this.#take(message, worker))
+      },
       beginHold: () => beginHold(clock),
       isKnown: (accountId) => (core.accounts.find(accountId)?.createdAt ?? 0) < startedAt,
       onStrike: (cellId) => this.#backoff.strike(cellId),
@@ -296,6 +302,7 @@ export class WorkerService implements CellService {
     await this.#imports.stop()
     await this.#archiving?.archiver.stop(leftMs())
     await this.#workers.stop(Math.max(leftMs(), CLOSING_MS_MIN))
+    await this.#forks.stop()
     // What a frozen worker did not end has ended with it.
     await upkeep
     await this.#finishFlush()

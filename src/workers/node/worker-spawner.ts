@@ -11,7 +11,7 @@ export interface SpawnerParts {
   /** What a worker gets that starts now. */
   settings(): WorkerSettings
   /** Starts a process. @throws the system's error if it can't */
-  spawnWorker(): WorkerHandle
+  spawnWorker(): Promise<WorkerHandle>
   /** Records the living workers in the store's directory, so that its next owner can end them. */
   publish(workers: readonly ProcessIdentity[]): void
   /** Called when a worker has ended, however it did. */
@@ -31,6 +31,8 @@ export class WorkerSpawner {
   readonly #alive = new Set<WorkerHandle>()
   /** Started, but not taken yet. */
   readonly #spares = new Set<WorkerHandle>()
+  /** Starts that are under way. */
+  readonly #starts = new Set<Promise<void>>()
   readonly #waiting: ((worker: WorkerHandle | undefined) => void)[] = []
   #retryMs = RETRY_MS_MIN
   #retryTimer: Timer | undefined
@@ -73,9 +75,9 @@ export class WorkerSpawner {
     this.#retryTimer?.cancel()
     this.#firstReady.reject(stopping())
     for (const giveUp of this.#waiting.splice(0)) giveUp(undefined)
-    const spares = [...this.#spares]
-    for (const spare of spares) spare.kill()
-    await Promise.all(spares.map(({ ended }) => ended))
+    for (const spare of this.#spares) spare.kill()
+    await Promise.all(this.#starts)
+    await Promise.all([...this.#spares].map(({ ended }) => ended))
   }
 
   /** Hands out ready workers and starts missing ones: one for each waiting slot, and one in reserve. */
@@ -87,20 +89,24 @@ export class WorkerSpawner {
       this.#retryMs = RETRY_MS_MIN
       this.#waiting.shift()?.(spare)
     }
-    while (this.#spares.size < this.#waiting.length + 1) {
+    while (this.#spares.size + this.#starts.size < this.#waiting.length + 1) {
       if (this.#stopped || this.#retryTimer !== undefined) return
-      this.#spawn()
+      const start: Promise<void> = this.#parts.spawnWorker().then(
+        (worker) => {
+          this.#starts.delete(start)
+          this.#add(worker)
+        },
+        (err) => {
+          this.#starts.delete(start)
+          this.#failed({ err }, 'could not start a worker process')
+        },
+      )
+      this.#starts.add(start)
     }
   }
 
-  #spawn(): void {
-    let worker: WorkerHandle
-    try {
-      worker = this.#parts.spawnWorker()
-    } catch (err) {
-      this.#failed({ err }, 'could not start a worker process')
-      return
-    }
+  #add(worker: WorkerHandle): void {
+    if (this.#stopped) worker.kill()
     this.#spares.add(worker)
     this.#alive.add(worker)
     // Recorded before it opens anything, so that the next owner of the directory can end it.

@@ -17,6 +17,7 @@ import type { ShippingSettings } from '../../backup/shipping/shipper.ts'
 import type { ShippingState } from '../../backup/shipping/shipping-status.ts'
 import type { BackupProgressEvent } from '../../backup/versions/backup-types.ts'
 import type { Limits } from '../../base/limits.ts'
+import type { ProcessIdentity } from '../../catalog/directory-lock.ts'
 import type { LogMessage } from './log-message.ts'
 import type { WireError } from './wire-error.ts'
 
@@ -24,7 +25,7 @@ import type { WireError } from './wire-error.ts'
 
 export interface ArchiverSettings {
   /** The process that started the archiver. */
-  nodePid: number
+  node: ProcessIdentity
   dataDir: string
   objectStore: string
   storeId: string

@@ -1,6 +1,8 @@
 import fs from 'node:fs'
 import net from 'node:net'
 import type { Log } from '../../base/log.ts'
+import { isRunning } from '../../base/machine.ts'
+import type { ProcessIdentity } from '../../catalog/directory-lock.ts'
 import { MessageReader } from './messages.ts'
 import { ANSWERS_FD, REQUESTS_FD } from './protocol.ts'
 
@@ -9,6 +11,16 @@ import { ANSWERS_FD, REQUESTS_FD } from './protocol.ts'
 /** Ends the process at once: an orderly exit could still run queued work. */
 export function die(): void {
   process.kill(process.pid, 'SIGKILL')
+}
+
+/**
+ * Ends the process if its node has ended. Call it with the lock for workers held: the next owner of the store waits for that lock, and
+ * if it came before the lock, the node had ended.
+ */
+export function dieWithout(node: ProcessIdentity): void {
+  const { pid, startTime } = node
+  // Where the system does not tell, no other process has started this one.
+  if (!(isRunning(pid, startTime) ?? process.ppid === pid)) die()
 }
 
 /** Blocks until the pipe has the bytes. If the node has ended, the process ends at once. */

@@ -5,6 +5,7 @@ import type { CellsMark } from '../../backup/changes/change-trackers.ts'
 import type { PackedPiece } from '../../backup/changes/packed-logs.ts'
 import type { InstallOptions } from '../../backup/restore/cell-installer.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
+import type { ProcessIdentity } from '../../catalog/directory-lock.ts'
 import type { SqlPolicy } from '../../engine/cell-settings.ts'
 import type { MemoryBound } from '../../engine/open-memory.ts'
 import type { QuarantineState } from '../../engine/quarantine.ts'
@@ -22,7 +23,7 @@ export const ANSWERS_FD = 4
 /** The first message to a worker. */
 export interface WorkerSettings {
   /** The process that started the worker. */
-  nodePid: number
+  node: ProcessIdentity
   dataDir: string
   /** Whether the changes of cells are tracked, for their backups. */
   hasObjectStore: boolean

@@ -3,7 +3,7 @@ import { systemClock } from '../../base/clock.ts'
 import { beginHold } from '../../base/process-stats.ts'
 import { StorePaths } from '../../base/store-paths.ts'
 import { joinWorkers } from '../../catalog/workers-lock.ts'
-import { die, listenToNode, writeToNode } from '../protocol/child-side.ts'
+import { dieWithout, listenToNode, writeToNode } from '../protocol/child-side.ts'
 import { logToNode } from '../protocol/log-message.ts'
 import type { ToWorker, WorkerSettings } from '../protocol/protocol.ts'
 import { BatchRunner } from './batch-runner.ts'
@@ -77,8 +77,7 @@ class WorkerMain {
 
   #start(settings: WorkerSettings): void {
     joinWorkers(new StorePaths(settings.dataDir))
-    // The next owner of the store waits for this lock. If it came before the lock, this worker's node has ended.
-    if (process.ppid !== settings.nodePid) die()
+    dieWithout(settings.node)
     const cells = new WorkerCells(settings, log, {
       changed: (cellId) => out.send({ type: 'changed', cellId }),
       working: (cellId) => out.send({ type: 'working', cellId }),

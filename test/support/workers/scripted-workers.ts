@@ -62,7 +62,7 @@ export class ScriptedWorkers {
       ended: () => {},
       worksLong: () => {},
       finishFlush: () => undefined,
-      spawnWorker: () => this.#start(),
+      spawnWorker: async () => this.#start(),
       taskMs: STATEMENT_MS,
       checkStrikes: () => {},
       beginHold: () => {

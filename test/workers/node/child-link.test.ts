@@ -1,31 +1,29 @@
-import type { ChildProcess } from 'node:child_process'
-import { EventEmitter } from 'node:events'
 import { PassThrough } from 'node:stream'
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { expect, test } from 'vitest'
+import type { Child } from '../../../src/workers/children/child.ts'
 import { ChildLink } from '../../../src/workers/children/child-link.ts'
 import { encodeMessage } from '../../../src/workers/protocol/messages.ts'
-import { ANSWERS_FD, REQUESTS_FD } from '../../../src/workers/protocol/protocol.ts'
 
 /** A child process that only has its pipes. */
-function child() {
-  const stdio = []
-  stdio[REQUESTS_FD] = new PassThrough()
+function childWithPipes() {
   const answers = new PassThrough()
-  stdio[ANSWERS_FD] = answers
-  const fake = Object.assign(new EventEmitter(), {
-    pid: process.pid,
-    stdio,
-    exitCode: null,
-    signalCode: null,
-  })
-  return { process: fake as unknown as ChildProcess, answers }
+  const child: Child = {
+    identity: { pid: process.pid, startTime: null },
+    requests: new PassThrough(),
+    answers,
+    hasExited: false,
+    signal: null,
+    ended: new Promise(() => {}),
+    kill: () => {},
+  }
+  return { child, answers }
 }
 
 test('a piece with many messages is followed by whatever else the event loop has to do, and all come in order', async () => {
-  const { process, answers } = child()
+  const { child, answers } = childWithPipes()
   const taken: number[] = []
-  new ChildLink<never, number>(process, (message) => taken.push(message))
+  new ChildLink<never, number>(child, (message) => taken.push(message))
   const piece = (from: number) =>
     Buffer.concat(Array.from({ length: 100 }, (_, i) => encodeMessage(from + i)))
   for (let i = 0; i < 10; i++) answers.write(piece(i * 100))
@@ -40,9 +38,9 @@ test('a piece with many messages is followed by whatever else the event loop has
 })
 
 test('a long message in many pieces is read without such a pause', async () => {
-  const { process, answers } = child()
+  const { child, answers } = childWithPipes()
   const taken: string[] = []
-  new ChildLink<never, string>(process, (message) => taken.push(message))
+  new ChildLink<never, string>(child, (message) => taken.push(message))
   const text = 'x'.repeat(1_000_000)
   const bytes = encodeMessage(text)
   for (let at = 0; at < bytes.length; at += 65_536) {

@@ -4,15 +4,16 @@ import net from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
+import { type Child, ownChild } from '../../../src/workers/children/child.ts'
 import { ChildLink } from '../../../src/workers/children/child-link.ts'
-import { spawnArchiver } from '../../../src/workers/children/spawn-child.ts'
+import { spawnArchiver, spawnWanted } from '../../../src/workers/children/spawn-child.ts'
 import {
   type TaskOptions,
   type WorkerMessage,
   WorkerProcess,
 } from '../../../src/workers/node/worker-process.ts'
 import type { WorkerSettings } from '../../../src/workers/protocol/protocol.ts'
-import { childrenOf, isAlive } from '../../support/processes.ts'
+import { descendantsOf, isAlive } from '../../support/processes.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 import { until } from '../../support/until.ts'
 import { openWorkerStore, WorkerStore } from '../../support/worker-store.ts'
@@ -99,7 +100,7 @@ test('only the archiver gets what S3 takes, and no other secret', async () => {
   for (const name of ['AWS_SECRET_ACCESS_KEY', 'AWS_PROFILE', 'CELLSTORE_ROOT_KEY', 'DATABASE_PASSWORD']) {
     setVariable(name, 'a secret')
   }
-  const archiver = new ChildLink(spawnArchiver('s3://bucket/prefix'), () => {})
+  const archiver = new ChildLink(ownChild(spawnArchiver('s3://bucket/prefix')), () => {})
   onTestFinished(() => archiver.kill())
   // One look: the shell gives way to Node.js, and in between a process has no environment.
   let variables: string[] = []
@@ -111,7 +112,7 @@ test('only the archiver gets what S3 takes, and no other secret', async () => {
   expect(variables).toContain('AWS_SECRET_ACCESS_KEY')
   expect(variables).not.toContain('CELLSTORE_ROOT_KEY')
   expect(variables).not.toContain('DATABASE_PASSWORD')
-  const local = new ChildLink(spawnArchiver('file:///objects'), () => {})
+  const local = new ChildLink(ownChild(spawnArchiver('file:///objects')), () => {})
   onTestFinished(() => local.kill())
   await until(() => hasThem(local.identity.pid, 'PATH'), 'the archiver has its environment')
   expect(variables).not.toContain('AWS_SECRET_ACCESS_KEY')
@@ -119,7 +120,7 @@ test('only the archiver gets what S3 takes, and no other secret', async () => {
 
 test('the archiver has a small space for new objects, whatever the node has: its heap has no room for more', async () => {
   setNodeOptions('--max-semi-space-size=32')
-  const archiver = new ChildLink(spawnArchiver('file:///objects'), () => {})
+  const archiver = new ChildLink(ownChild(spawnArchiver('file:///objects')), () => {})
   onTestFinished(() => archiver.kill())
   let options: string[] = []
   await until(() => {
@@ -133,7 +134,7 @@ test('the archiver has a small space for new objects, whatever the node has: its
 test.runIf(process.platform === 'linux')(
   'the archiver yields to requests, with all its threads',
   async () => {
-    const archiver = new ChildLink(spawnArchiver('file:///objects'), () => {})
+    const archiver = new ChildLink(ownChild(spawnArchiver('file:///objects')), () => {})
     onTestFinished(() => archiver.kill())
     const threads = () => fs.readdirSync(`/proc/${archiver.identity.pid}/task`).map(Number)
     await until(() => threads().length > 1, 'the archiver has its threads')
@@ -163,14 +164,18 @@ test('a debugger that the node was started for is not asked for by its workers',
   expect(await node.service.execute(id, { op: 'kv.incr', key: 'n' })).toMatchObject({ value: 1 })
 })
 
+function workerOf(memoryMax: number): Child {
+  return ownChild(spawnWanted({ child: 'worker', memoryMax }))
+}
+
 const NOBODY = { isWatched: () => false, interrupted: () => {} }
 
 test('a start whose workers all end at once is given up, and leaves nothing behind', async () => {
   setNodeOptions('--no-such-option')
-  const before = childrenOf(process.pid)
+  const before = descendantsOf(process.pid)
   const folder = tempDirectory('cellstore-workers')
   await expect(WorkerStore.start({ folder })).rejects.toMatchObject({ code: 'internal' })
-  expect(childrenOf(process.pid).filter((pid) => !before.includes(pid) && isAlive(pid))).toEqual([])
+  expect(descendantsOf(process.pid).filter((pid) => !before.includes(pid) && isAlive(pid))).toEqual([])
   delete process.env['NODE_OPTIONS']
   const node = await WorkerStore.start({ folder })
   await node.close()
@@ -178,7 +183,7 @@ test('a start whose workers all end at once is given up, and leaves nothing behi
 
 test('a worker that fails says why in the node’s log, and ends', async () => {
   const said: WorkerMessage[] = []
-  const worker = new WorkerProcess(500 * MIB, NOBODY, (message) => said.push(message))
+  const worker = new WorkerProcess(workerOf(500 * MIB), NOBODY, (message) => said.push(message))
   worker.configure({ dataDir: path.join(tempDirectory(), 'nowhere'), settings: {} } as WorkerSettings)
   await worker.ended
   await expect(worker.ready).rejects.toThrow()
@@ -213,7 +218,7 @@ test('of cells whose watches are over, neither the node nor a worker remembers m
     isWatched: (cellId: string) => cellId === watched || cellId === 'first',
     interrupted: vi.fn(),
   }
-  const worker = new WorkerProcess(256 * MIB, watches, () => {})
+  const worker = new WorkerProcess(workerOf(256 * MIB), watches, () => {})
   for (const cellId of ['first', ...Array.from({ length: 5_000 }, (_, i) => `cell ${i}`)]) {
     watched = cellId
     worker.runTask({ task: 'quarantine', cellId }, undefined).catch(() => {})
@@ -233,7 +238,7 @@ async function workerWithCells(count: number) {
   onTestFinished(() => void configure.mockRestore())
   const node = await openWorkerStore()
   const cellIds = Array.from({ length: count }, () => node.store.createCell().id)
-  const worker = new WorkerProcess(500 * MIB, NOBODY, () => {})
+  const worker = new WorkerProcess(workerOf(500 * MIB), NOBODY, () => {})
   onTestFinished(async () => {
     worker.stop()
     await worker.ended

@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream'
 import type { S3Client } from '@aws-sdk/client-s3'
+import { isBytes } from '../../../base/any-realm.ts'
 import { CellError } from '../../../errors.ts'
 import type { CallDeadline } from '../call-deadline.ts'
 import { type ObjectBody, objectExists, type TransferOptions } from '../object-store.ts'
@@ -100,7 +101,7 @@ class MultipartUpload {
         this.#requests.ask(call, (s3, options) => s3.send(command, options), bytes)
       if (command instanceof sdk.UploadPartCommand) {
         const { Body } = command.input
-        if (Body instanceof Uint8Array) Object.assign(command.input, await checksumOf(this.#requests, Body))
+        if (isBytes(Body)) Object.assign(command.input, await checksumOf(this.#requests, Body))
         return ask(this.#call, bytesOf(Body))
       }
       if (command instanceof sdk.CompleteMultipartUploadCommand) {
@@ -148,7 +149,7 @@ async function checksumOf({ settings }: S3Requests, bytes: Uint8Array): Promise<
 }
 
 function bytesOf(body: unknown): number {
-  return body instanceof Uint8Array ? body.length : 0
+  return isBytes(body) ? body.length : 0
 }
 
 type S3Command = Parameters<S3Client['send']>[0]
