@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
+import { systemClock } from '../base/clock.ts'
 import { LoopTurns } from '../base/loop-turns.ts'
 import type { ReadCosts } from './read-costs.ts'
 
@@ -7,7 +8,7 @@ import type { ReadCosts } from './read-costs.ts'
 export const BEGIN_PER_TURN = 16
 
 /** The pipelined requests of this process, which has one event loop. */
-const turns = new LoopTurns(BEGIN_PER_TURN)
+const turns = new LoopTurns(BEGIN_PER_TURN, systemClock)
 
 interface Waiting {
   readonly response: ServerResponse

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import { systemClock } from '../base/clock.ts'
 import { LoopTurns } from '../base/loop-turns.ts'
 
 /** What Node.js reads of a connection at most at a time. */
@@ -45,4 +46,4 @@ export class ReadPace {
 }
 
 /** The bodies of this process, which has one event loop. */
-const turns = new LoopTurns(PIECES_PER_TURN)
+const turns = new LoopTurns(PIECES_PER_TURN, systemClock)

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
+import { systemClock } from '../base/clock.ts'
 import { LoopTurns } from '../base/loop-turns.ts'
 import { releaseBytes } from '../base/release-bytes.ts'
 import type { ReadCosts } from './read-costs.ts'
@@ -14,8 +15,8 @@ export const SLICES_PER_TURN = 8
 const RESUMED_PER_TURN = 16
 
 /** What is parsed of the costly senders of this process, which has one event loop. */
-const slices = new LoopTurns(SLICES_PER_TURN)
-const resumptions = new LoopTurns(RESUMED_PER_TURN)
+const slices = new LoopTurns(SLICES_PER_TURN, systemClock)
+const resumptions = new LoopTurns(RESUMED_PER_TURN, systemClock)
 
 /**
  * Has the connections of costly senders parsed in slices, a few in each turn of the event loop. Node.js reads 64 KiB of a connection
