@@ -62,9 +62,10 @@ function operation(cellId: string): QueuedOperation & { settled: unknown[] } {
 
 function newSlot({ flushing }: { flushing?: Promise<void> } = {}) {
   const lost: LostWorker[] = []
+  const clock = new FakeClock()
   const bounds = { operationsMax: 10, operationsPerCellMax: 10, bytesMax: 1_000 }
   const context = {
-    clock: new FakeClock(),
+    clock,
     bounds,
     record: () => undefined,
     isPaused: () => false,
@@ -76,7 +77,7 @@ function newSlot({ flushing }: { flushing?: Promise<void> } = {}) {
     finishFlush: () => flushing,
     onSlow: () => {},
   }
-  return { lost, slot: new WorkerSlot(context, (_slot, each) => lost.push(each)) }
+  return { clock, lost, slot: new WorkerSlot(context, (_slot, each) => lost.push(each)) }
 }
 
 async function turns(): Promise<void> {
@@ -142,3 +143,27 @@ test.each([
     expect(first.settled).toEqual(settled)
   },
 )
+
+test('a worker that was quiet gets an operation at once, and not after all else that this turn of the event loop has to do; after a batch those of a turn share the next one', async () => {
+  const { slot, clock } = newSlot()
+  const worker = new StubWorker()
+  slot.use(worker.asWorker)
+  await turns()
+  const done = () => worker.onBatch?.({ type: 'done' })
+  slot.add(operation('first'))
+  await Promise.resolve()
+  expect(worker.asked).toEqual(['batch first'])
+  done()
+  clock.advance(2)
+  slot.add(operation('second'))
+  await Promise.resolve()
+  slot.add(operation('third'))
+  expect(worker.asked).toEqual(['batch first'])
+  await turns()
+  expect(worker.asked).toEqual(['batch first', 'batch second,third'])
+  done()
+  clock.advance(3)
+  slot.add(operation('fourth'))
+  await Promise.resolve()
+  expect(worker.asked).toEqual(['batch first', 'batch second,third', 'batch fourth'])
+})
