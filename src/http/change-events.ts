@@ -91,9 +91,12 @@ export class ChangeEvents implements BodyStream {
   }
 
   async #orHeartbeat<T>(next: Promise<T>): Promise<T | 'heartbeat'> {
+    const { clock, permit } = this.#parts
+    // At the end of the key's time somebody has to look, also if nothing is to be sent.
+    const leftMs = (permit?.endsAt ?? Number.POSITIVE_INFINITY) - clock.now()
     let timer: Timer | undefined
     const beat = new Promise<'heartbeat'>((resolve) => {
-      timer = this.#parts.clock.setTimer(() => resolve('heartbeat'), HEARTBEAT_MS)
+      timer = clock.setTimer(() => resolve('heartbeat'), Math.min(HEARTBEAT_MS, leftMs))
     })
     try {
       return await Promise.race([next, beat])

@@ -31,6 +31,10 @@ export class Permit {
     return this.#key?.accountId
   }
 
+  get endsAt(): number | null | undefined {
+    return this.#key?.endsAt
+  }
+
   /** Undefined: the owner of the store asks, who may do everything. */
   get scope(): KeyScope | undefined {
     return this.#key?.scope

@@ -139,6 +139,8 @@ export interface OperationPermit {
   check(): void
   /** Whose request it is; undefined: the owner of the store asks. */
   readonly accountId?: string | undefined
+  /** When its time is over, in epoch milliseconds; null or undefined: never by itself. */
+  readonly endsAt?: number | null | undefined
 }
 
 /** How a cell is deleted on a caller's behalf. */

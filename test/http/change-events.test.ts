@@ -46,3 +46,29 @@ test('nothing is sent once the key has expired', async () => {
   expect((await waiting).value).toBe('event: end\ndata: {"code":"unauthorized","detail":"expired"}\n\n')
   expect(await text.next()).toMatchObject({ done: true })
 })
+
+test('a stream on which nothing happens ends with its key', async () => {
+  const { cell, clock } = await openTestCell()
+  const endsAt = clock.now() + 5_000
+  const permit = {
+    endsAt,
+    check: () => {
+      if (clock.now() >= endsAt) throw new CellError('unauthorized', 'expired')
+    },
+  }
+  const changes = cell.watch()
+  const events = new ChangeEvents({ changes, clock, permit, show: asTenantsSee, closed: () => {} })
+  const text = events[Symbol.asyncIterator]()
+  await text.next()
+  await text.next()
+  let sent: unknown
+  const waiting = text.next().then(({ value }) => {
+    sent = value
+  })
+  clock.advance(4_999)
+  await new Promise((resolve) => setImmediate(resolve))
+  expect(sent).toBeUndefined()
+  clock.advance(1)
+  await waiting
+  expect(sent).toBe('event: end\ndata: {"code":"unauthorized","detail":"expired"}\n\n')
+})
