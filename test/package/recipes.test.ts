@@ -51,7 +51,7 @@ test('the types of all programs on the pages are right', async () => {
   expect({ code, stdout }).toEqual({ code: 0, stdout: '' })
 })
 
-test('a bundle of the recipe runs where only better-sqlite3 is installed, threads included', async () => {
+test('a bundle of the recipe runs where only better-sqlite3 is installed, threads included; and one that lacks the file of its threads says so at the start', async () => {
   for (const file of BUNDLE) project.write(file, named(file).text)
   const built = await project.node(['build.mjs'])
   expect(built).toMatchObject({ code: 0 })
@@ -66,6 +66,13 @@ test('a bundle of the recipe runs where only better-sqlite3 is installed, thread
       stdout: `${named('app.js').prints.join('\n')}\n`,
       stderr: '',
     })
+    fs.rmSync(path.join(elsewhere.folder, 'bundle', 'restore-thread.js'))
+    fs.rmSync(path.join(elsewhere.folder, 'data'), { recursive: true })
+    const without = await elsewhere.node(['bundle/app.js'])
+    expect(without.code).toBe(1)
+    expect(without.stderr).toMatch(
+      /CellError: Backups need cellstore's file \S+bundle\/restore-thread.js, and it is not there/,
+    )
   } finally {
     elsewhere.remove()
   }

@@ -1,3 +1,5 @@
+import fs from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
 import { CellError } from '../../errors.ts'
 import { UNPACKED_BYTES } from './received-archive.ts'
@@ -8,6 +10,15 @@ import type { TaskOutcome } from './restore-thread-main.ts'
 const MAIN = import.meta.url.endsWith('.ts')
   ? new URL('./restore-thread-main.ts', import.meta.url)
   : new URL('./restore-thread.js', import.meta.url)
+
+/** Otherwise a bundle that lacks the file would say so with the first large backup. @throws `internal` */
+export function assertThreadFile(): void {
+  if (MAIN.protocol !== 'file:' || fs.existsSync(MAIN)) return
+  throw new CellError(
+    'internal',
+    `Backups need cellstore's file ${fileURLToPath(MAIN)}, and it is not there. A bundle needs it as a second entry: see "A bundle" in cellstore's docs/recipes.md.`,
+  )
+}
 
 /**
  * Address space for compiled code, in MiB. V8's default is 512, which counts against the memory limit of a worker process:

@@ -1,7 +1,7 @@
 import type { Clock, Timer } from '../../base/clock.ts'
 import { type CheckTask, LEFT, type RestoreTask, type RestoreTaskRunner } from './restore-task.ts'
 import { RestoreTasks } from './restore-tasks.ts'
-import { RestoreThread } from './restore-thread.ts'
+import { assertThreadFile, RestoreThread } from './restore-thread.ts'
 
 /** From this size on, a thread does the checks. A thread takes 30 ms to start; smaller members need only a few ms. */
 export const OWN_THREAD_BYTES = 4 * 1_048_576
@@ -45,8 +45,10 @@ export class RestoreThreads {
   /**
    * @param keptMax threads to keep: as many as restores run at the same time
    * @param separate without it all checks run here: then whoever writes the cells is trusted
+   * @throws `internal` if the file of the threads is missing
    */
   constructor(clock: Clock, keptMax = 1, separate?: SeparateChecks) {
+    assertThreadFile()
     this.#separate = separate
     this.#clock = clock
     this.#keptMax = keptMax
