@@ -1,4 +1,4 @@
-import { CellError } from '../../errors.ts'
+import { CellError, isCellError } from '../../errors.ts'
 import type { ManifestHead } from '../archive/manifest.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
 import {
@@ -76,6 +76,8 @@ export class RestoreTargets {
   async find({ version, timestamp, recovers, isBehind = false }: WantedState): Promise<RestoreTarget> {
     if (timestamp !== undefined) return await this.#at(timestamp, isBehind)
     if (recovers) return await this.last()
+    // A deletion may have shipped the last state, and stored no version of it.
+    if (version === undefined && this.#goneAt !== undefined) return await this.#current({ alsoAged: true })
     const wanted = version ?? this.#contents.versions[0]?.version
     if (wanted === undefined) throw noBackup()
     return versionAlone(await this.#manifest(wanted))
@@ -83,6 +85,11 @@ export class RestoreTargets {
 
   /** The state that the cell had last, as far as the object store knows. */
   async last(): Promise<RestoreTarget> {
+    return await this.#current({ alsoAged: false })
+  }
+
+  /** @param alsoAged what went with the age of the log is done without: otherwise it is refused */
+  async #current({ alsoAged }: { alsoAged: boolean }): Promise<RestoreTarget> {
     const state = currentState(this.#contents)
     if (state === undefined) throw noBackup()
     const manifest = await this.#manifest(state.version)
@@ -92,7 +99,8 @@ export class RestoreTargets {
     const { wals, damage } = log
     const cut = cutLog(wals, state.until ?? Number.POSITIVE_INFINITY)
     const isReached = state.until !== undefined && lastCommit(wals, manifest) >= state.until
-    if (damage !== undefined && !isReached) throw restorableUpTo(lastKnown(log, manifest), damage)
+    const mayLack = isReached || (alsoAged && isCellError(damage, 'backup_not_found'))
+    if (damage !== undefined && !mayLack) throw restorableUpTo(lastKnown(log, manifest), damage)
     return cut ? { manifest, ...cut } : versionAlone(manifest)
   }
 

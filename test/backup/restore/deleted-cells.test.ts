@@ -208,6 +208,36 @@ describe('A deletion through a service', () => {
     await place.close(store)
   })
 
+  test('that has shipped the last state and could not store a version of it loses nothing of it: a restore of the newest state brings it back', async () => {
+    const gated = new GatedStore(place.folder())
+    const store = await place.create({ ...SHIPPED, objectStore: gated })
+    const cell = createLedger(store)
+    await soon(store.backups.snapshot(cell.id))
+    place.clock.advance(1_000)
+    addRow(cell, 'shipped')
+    const shippedAt = place.clock.now()
+    await soon(store.backups.flush())
+    gated.gates = (call, key) => call === 'put' && key.includes(cell.id)
+    await place.advanceUntil(serve(store).deleteCell(cell.id), 10_000)
+    gated.open()
+    expect(await soon(store.backups.restore(cell.id))).toMatchObject({ timestamp: shippedAt })
+    expect(notes(store.openCell(cell.id))).toEqual(['shipped'])
+    await place.close(store)
+  })
+
+  test('is undone by a restore of the newest state also when the log objects have gone for their age', async () => {
+    const store = await place.create(SHORT_HISTORY)
+    const cell = createLedger(store)
+    await soon(store.backups.snapshot(cell.id))
+    place.clock.advance(1_000)
+    addRow(cell, 'last')
+    await soon(serve(store).deleteCell(cell.id))
+    await shipOthers(store)
+    await soon(store.backups.restore(cell.id))
+    expect(notes(store.openCell(cell.id))).toEqual(['last'])
+    await place.close(store)
+  })
+
   test('asks the object store nothing for a cell that is stored', async () => {
     const store = await place.create(SHIPPED)
     const cell = createLedger(store)
