@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
-import type { Clock } from '../../base/clock.ts'
+import { type Clock, within } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { isRunning } from '../../base/machine.ts'
 import type { ProcessIdentity } from '../../catalog/directory-lock.ts'
@@ -9,8 +9,16 @@ import type { FromForkServer, ToForkServer, Wanted } from '../protocol/fork-serv
 import { type Child, ownChild } from './child.ts'
 import { spawnForkServer, spawnWanted } from './spawn-child.ts'
 
-/** How long a start may take. A fork server that is stuck is ended, and another one takes its place. */
-const START_MS_MAX = 10_000
+/**
+ * How often it is looked whether a start is over, and how many looks a start may take. Then the fork server is stuck: it is ended, and another one takes
+ * its place. Two looks, because it may be the node that stood still.
+ */
+const LOOK_MS = 5_000
+const LOOKS_MAX = 2
+/** How often a start is tried if the fork server ends meanwhile. */
+const TRIES = 3
+/** Milliseconds that a process whose pipe has ended waits for the news how it ended. */
+const EXIT_MS_MAX = 1_000
 
 /**
  * The node's side of its fork server, which starts workers and checkers for it: see fork-server-main.ts. It runs from the first of
@@ -31,17 +39,32 @@ export class ForkServer {
     this.#log = log
   }
 
-  /** @throws the system's error if it can't start another process; an error if the fork server ends meanwhile */
+  /** @throws the system's error if it can't start another process; an error if the fork server ends again and again, or is stopped */
   async start(wanted: Wanted): Promise<Child> {
     if (process.platform !== 'linux') return ownChild(spawnWanted(wanted))
-    if (this.#stopped) throw gone()
+    for (let tries = 1; ; tries++) {
+      try {
+        return await this.#start(wanted)
+      } catch (error) {
+        if (!(error instanceof ForkServerEnded) || this.#stopped || tries === TRIES) throw error
+      }
+    }
+  }
+
+  async #start(wanted: Wanted): Promise<Child> {
+    if (this.#stopped) throw new ForkServerEnded()
     const server = this.#process ?? this.#begin()
     const id = ++this.#ids
-    const child = new ForkedChild()
+    const child = new ForkedChild(this.#clock)
     this.#children.set(id, child)
     // If that fails, its end follows.
     server.send({ id, ...wanted } satisfies ToForkServer, () => {})
-    const timer = this.#clock.setTimer(() => server.kill('SIGKILL'), START_MS_MAX)
+    let looks = 0
+    const look = (): void => {
+      if (++looks === LOOKS_MAX) server.kill('SIGKILL')
+      else timer = this.#clock.setTimer(look, LOOK_MS)
+    }
+    let timer = this.#clock.setTimer(look, LOOK_MS)
     return await child.started.finally(() => timer.cancel())
   }
 
@@ -87,6 +110,12 @@ export class ForkServer {
   }
 }
 
+class ForkServerEnded extends Error {
+  constructor() {
+    super('The process that starts others has ended.')
+  }
+}
+
 class ForkedChild implements Child {
   identity: ProcessIdentity = { pid: 0, startTime: null }
   hasExited = false
@@ -99,12 +128,22 @@ class ForkedChild implements Child {
   #answers: Socket | undefined
   #requests: Socket | undefined
 
-  constructor() {
+  constructor(clock: Clock) {
     this.started = this.#begun.promise
-    this.ended = Promise.all([this.#exit.promise, this.#begun.promise.then(() => closed(this.answers))]).then(
-      () => {},
+    this.ended = this.#begun.promise.then(
+      () => this.#end(clock),
       () => {},
     )
+  }
+
+  /**
+   * The end of its answers is its end: only the system closes them, when none of its threads runs any more. How it ended is told by the fork
+   * server, which may be stuck, or gone.
+   */
+  async #end(clock: Clock): Promise<void> {
+    await closed(this.answers)
+    await within(clock, EXIT_MS_MAX, this.#exit.promise)
+    if (!this.hasExited) this.exited(null)
   }
 
   get answers(): Socket {
@@ -127,14 +166,14 @@ class ForkedChild implements Child {
     // Nobody reads this direction, so that its end would go unnoticed.
     this.#requests?.destroy()
     this.#exit.resolve()
-    this.failed(new Error('The process has ended at once.'))
+    const reason = 'The process has ended at once, or this one has no descriptors left for its pipes.'
+    this.failed(new Error(reason))
   }
 
-  /** Nobody will tell of its exit. The end of its answers does, and how it ended is not known. */
+  /** Nobody will tell how it ended. */
   orphaned(): void {
-    this.failed(gone())
-    if (this.#answers === undefined) return
-    void closed(this.#answers).then(() => this.exited(null))
+    this.failed(new ForkServerEnded())
+    this.#exit.resolve()
   }
 
   /** No-op for one that has started. */
@@ -159,8 +198,4 @@ class ForkedChild implements Child {
 
 async function closed(pipe: Socket): Promise<void> {
   if (!pipe.closed) await once(pipe, 'close').catch(() => {})
-}
-
-function gone(): Error {
-  return new Error('The process that starts others has ended.')
 }

@@ -42,7 +42,7 @@ const PASSED_FOR_S3 =
  */
 export function spawnForkServer(): ChildProcess {
   const env = childEnvironment(PASSED)
-  const child = fork(FORK_SERVER, {
+  const child = fork(FORK_SERVER, [String(process.pid)], {
     execArgv: childOptions(env['NODE_OPTIONS']),
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     env,

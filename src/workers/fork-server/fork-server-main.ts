@@ -1,9 +1,13 @@
 import type { ChildProcess } from 'node:child_process'
 import type { Socket } from 'node:net'
+import { systemClock } from '../../base/clock.ts'
 import { processStartTime } from '../../base/machine.ts'
 import { spawnWanted } from '../children/spawn-child.ts'
 import type { FromForkServer, ToForkServer } from '../protocol/fork-server-protocol.ts'
 import { ANSWERS_FD, REQUESTS_FD } from '../protocol/protocol.ts'
+
+const LOOK_MS = 1_000
+const nodePid = Number(process.argv[2])
 
 /**
  * The fork server: a process that starts other processes for its node, and does nothing else. Linux copies the page tables of whoever
@@ -11,6 +15,7 @@ import { ANSWERS_FD, REQUESTS_FD } from '../protocol/protocol.ts'
  * this small process. It opens nothing of the store, and ends when the node ends.
  */
 function start({ id, ...wanted }: ToForkServer): void {
+  endWithNode()
   let child: ChildProcess
   try {
     child = spawnWanted(wanted)
@@ -29,11 +34,23 @@ function start({ id, ...wanted }: ToForkServer): void {
 }
 
 function tell(message: FromForkServer, pipe?: Socket): void {
-  // If it fails, the node has ended.
-  process.send?.(message, pipe, {}, () => {})
+  process.send?.(message, pipe, {}, endWithNode)
+}
+
+function endWithNode(): void {
+  if (!process.connected || process.ppid !== nodePid) process.exit()
+}
+
+/** Node.js does not always tell of the end of a parent that ends while this program is read. */
+function lookForNode(): void {
+  endWithNode()
+  systemClock.setTimer(lookForNode, LOOK_MS)
 }
 
 // The node ends its children in order: a signal to the whole process group must not.
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => {})
-process.on('disconnect', () => process.exit())
+// A node without descriptors takes no pipe, and hears of that. Standard error is the node's log.
+process.removeAllListeners('warning')
+process.on('disconnect', endWithNode)
 process.on('message', (message) => start(message as ToForkServer))
+lookForNode()

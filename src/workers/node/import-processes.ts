@@ -1,6 +1,7 @@
 import { AccountPlaces } from '../../base/account-places.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
+import { unlessAborted } from '../../base/unless-aborted.ts'
 import { invalidDatabase } from '../../engine/database-header.ts'
 import { checkSize } from '../../engine/import-database.ts'
 import { CellError } from '../../errors.ts'
@@ -24,7 +25,7 @@ export class ImportProcesses {
   /** Checks that begin, and those that run. */
   readonly #checks = new Set<Promise<void>>()
   readonly #places = new AccountPlaces(AT_ONCE)
-  #stopped = false
+  readonly #stop = new AbortController()
 
   constructor(clock: Clock, log: Log, forks: ForkServer) {
     this.#forks = forks
@@ -39,7 +40,7 @@ export class ImportProcesses {
 
   async #begin(build: CellBuild): Promise<void> {
     build.signal?.throwIfAborted()
-    if (this.#stopped) throw stopping()
+    this.#stop.signal.throwIfAborted()
     const check = this.#check(build)
     this.#checks.add(check)
     await check.finally(() => this.#checks.delete(check))
@@ -47,20 +48,14 @@ export class ImportProcesses {
 
   /** Ends all checks: nothing of their imports remains. */
   async stop(): Promise<void> {
-    this.#stopped = true
+    this.#stop.abort(stopping())
     for (const checker of this.#running) checker.kill()
     await Promise.allSettled(this.#checks)
   }
 
   async #check({ source, target, bytes, rules, signal }: CellBuild): Promise<void> {
-    const checker = await CheckerProcess.start(bytes, {
-      clock: this.#clock,
-      log: this.#log,
-      start: (wanted) => this.#forks.start(wanted),
-    })
+    const checker = await this.#start(bytes, signal)
     this.#running.add(checker)
-    // Both may have come while it started.
-    if (this.#stopped || signal?.aborted === true) checker.kill()
     const growth = new FileGrowth(this.#clock, target, (size) => {
       if (size > rules.cellBytesMax) checker.kill()
     })
@@ -74,9 +69,28 @@ export class ImportProcesses {
       this.#running.delete(checker)
     }
     signal?.throwIfAborted()
-    if (this.#stopped) throw stopping()
+    this.#stop.signal.throwIfAborted()
     checkSize(growth.sizeBytes, rules)
     throw invalidDatabase('Its check took too much time or memory')
+  }
+
+  /** Nobody waits longer for a start than for the rest. */
+  async #start(bytes: number, signal: AbortSignal | undefined): Promise<CheckerProcess> {
+    const starting = CheckerProcess.start(bytes, {
+      clock: this.#clock,
+      log: this.#log,
+      start: (wanted) => this.#forks.start(wanted),
+    })
+    const over = AbortSignal.any(signal === undefined ? [this.#stop.signal] : [this.#stop.signal, signal])
+    try {
+      return await unlessAborted(starting, over)
+    } catch (error) {
+      starting.then(
+        (checker) => checker.kill(),
+        () => {},
+      )
+      throw error
+    }
   }
 }
 

@@ -69,15 +69,15 @@ export class WorkerSpawner {
     })
   }
 
-  /** Kills the spare workers. No others start. */
+  /** Kills the spare workers, and each that is being started, as soon as it is there. */
   async stop(): Promise<void> {
     this.#stopped = true
     this.#retryTimer?.cancel()
     this.#firstReady.reject(stopping())
     for (const giveUp of this.#waiting.splice(0)) giveUp(undefined)
-    for (const spare of this.#spares) spare.kill()
-    await Promise.all(this.#starts)
-    await Promise.all([...this.#spares].map(({ ended }) => ended))
+    const spares = [...this.#spares]
+    for (const spare of spares) spare.kill()
+    await Promise.all(spares.map(({ ended }) => ended))
   }
 
   /** Hands out ready workers and starts missing ones: one for each waiting slot, and one in reserve. */

@@ -1,4 +1,7 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import fs from 'node:fs'
+import path from 'node:path'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { type Clock, systemClock } from '../../../src/base/clock.ts'
 import { silentLog } from '../../../src/base/log.ts'
@@ -12,6 +15,7 @@ import { until } from '../../support/until.ts'
 import { openWorkerStore } from '../../support/worker-store.ts'
 
 const MIB = 1_048_576
+const ASKS = path.join(import.meta.dirname, '../../support/workers/asks-fork-server.ts')
 const WORKER = { child: 'worker', memoryMax: 500 * MIB } as const
 
 /** Of other tests of this process. */
@@ -89,23 +93,92 @@ test('if the fork server is killed, its children work on, their ends are noticed
   await next.ended
 })
 
-test('a fork server that is stuck is ended after ten seconds, and whoever waits for it may try again', async () => {
+test('a fork server that is stuck is ended after ten seconds, and another one starts what it was asked for', async () => {
   const clock = new FakeClock()
   const forks = forkServer(clock)
   const before = await forks.start(WORKER)
   const [stuck] = own()
   process.kill(stuck as number, 'SIGSTOP')
   const starting = forks.start(WORKER)
-  const refused = expect(starting).rejects.toThrow('has ended')
   clock.advance(9_999)
   expect(isAlive(stuck as number)).toBe(true)
   clock.advance(1)
-  await refused
-  const again = await forks.start(WORKER)
+  const again = await starting
+  expect(isAlive(stuck as number)).toBe(false)
   expect(await answerOf(again)).toEqual({ type: 'pong' })
   for (const child of [before, again]) child.kill()
   await Promise.all([before.ended, again.ended])
 })
+
+test('a node that stood still for long blames no fork server for it', async () => {
+  const clock = new FakeClock()
+  const forks = forkServer(clock)
+  const starting = forks.start(WORKER)
+  // All of it in one look, as for a process that was stopped.
+  clock.advance(5_000)
+  const child = await starting
+  expect(own()).toHaveLength(1)
+  child.kill()
+  await child.ended
+})
+
+test('the end of a process is noticed while its fork server is stuck: how it ended is not known then', async () => {
+  const clock = new FakeClock()
+  const forks = forkServer(clock)
+  const child = await forks.start(WORKER)
+  child.answers.resume()
+  const [stuck] = own()
+  process.kill(stuck as number, 'SIGSTOP')
+  onTestFinished(() => void process.kill(stuck as number, 'SIGCONT'))
+  child.kill()
+  await until(() => child.answers.closed, 'its pipe has ended')
+  expect(child.hasExited).toBe(false)
+  await until(() => clock.nextTimerMs !== undefined, 'it waits for the news')
+  clock.advance(1_000)
+  await child.ended
+  expect(child).toMatchObject({ hasExited: true, signal: null })
+})
+
+test('a node whose fork server is stuck ends the statements that take too long, and stops', async () => {
+  const node = await openWorkerStore({ service: { statementMs: 200 } })
+  const { id } = node.store.createCell()
+  await node.service.execute(id, { op: 'kv.incr', key: 'n' })
+  const [stuck] = own()
+  process.kill(stuck as number, 'SIGSTOP')
+  const endless = 'WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT count(*) FROM c'
+  await expect(node.service.execute(id, { op: 'sql', sql: endless })).rejects.toMatchObject({
+    code: 'statement_timeout',
+  })
+  expect(await node.service.execute(id, { op: 'kv.incr', key: 'n' })).toMatchObject({ value: 2 })
+  await node.close()
+  expect(isAlive(stuck as number)).toBe(false)
+})
+
+test('what is being started when the fork server is killed is started by the next one', async () => {
+  const forks = forkServer()
+  const starting = [forks.start(WORKER), forks.start(WORKER)]
+  await until(() => own().length > 0, 'the fork server is there')
+  for (const pid of own()) process.kill(pid, 'SIGKILL')
+  for (const child of await Promise.all(starting)) {
+    expect(await answerOf(child)).toEqual({ type: 'pong' })
+    child.kill()
+    await child.ended
+  }
+})
+
+test.each([0, 10, 20, 30, 45, 60])(
+  'a fork server whose node is killed %i ms after its start ends too, and leaves nothing',
+  async (ms) => {
+    const node = spawn(process.execPath, [ASKS], { stdio: ['ignore', 'pipe', 'inherit'] })
+    const [printed] = await once(node.stdout, 'data')
+    const server = Number(printed)
+    await new Promise((resolve) => setTimeout(resolve, ms))
+    const started = descendantsOf(server)
+    node.kill('SIGKILL')
+    await until(() => !isAlive(server), 'the fork server has ended')
+    await until(() => !started.some(isAlive), 'its worker has ended')
+  },
+)
 
 test('a node that is killed takes its fork server along, and every process that it has started (invariant 2)', async () => {
   const node = await new Workplace().serve()
