@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { Clock } from '../base/clock.ts'
 import { checkDisplayName } from '../base/display-name.ts'
 import { checkNames, type Known } from '../base/known-names.ts'
-import { cutPage, decodeCursor, pageLimit } from '../base/paging.ts'
+import { cutPage, decodeCursor, encodeCursor, pageLimit } from '../base/paging.ts'
 import { OVERRIDE_NAMES, type QuotaOverrides } from '../catalog/account-quotas.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { CatalogCache } from '../catalog/catalog-cache.ts'
@@ -129,7 +129,9 @@ export class Accounts {
     const count = pageLimit(limit, this.#pageMax)
     const [createdAt, id] = cursor === undefined ? [-1, ''] : decodeCursor(cursor, parsePosition)
     const rows = this.#catalog.read(() => this.#page.all(createdAt, id, count + 1)) as Row[]
-    const { page, nextCursor } = cutPage(rows, count, ([id, , createdAt]) => `${createdAt} ${id}`)
+    const { page, nextCursor } = cutPage(rows, count, ([id, , createdAt]) =>
+      encodeCursor(`${createdAt} ${id}`),
+    )
     return { accounts: page.map(toRecord), nextCursor }
   }
 

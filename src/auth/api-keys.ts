@@ -4,7 +4,8 @@ import { checkDisplayName } from '../base/display-name.ts'
 import type { Emitter } from '../base/emitter.ts'
 import { checkNames, type Known } from '../base/known-names.ts'
 import type { Limits } from '../base/limits.ts'
-import { cutPage, decodeCursor, pageLimit, parseRowNumber } from '../base/paging.ts'
+import { cutPage, pageLimit } from '../base/paging.ts'
+import { RowCursors } from '../base/row-cursor.ts'
 import type { AccountQuotas } from '../catalog/account-quotas.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { CatalogCache } from '../catalog/catalog-cache.ts'
@@ -58,6 +59,7 @@ export class ApiKeys {
   readonly #parts: ApiKeysParts
   readonly #table: ApiKeyTable
   readonly #uses: KeyUses
+  readonly #cursors: RowCursors
   /** By the key's hash: the key itself is kept nowhere (invariant 12). */
   readonly #known: CatalogCache<{ key: VerifiedApiKey }>
 
@@ -72,6 +74,7 @@ export class ApiKeys {
     this.#table = new ApiKeyTable(parts.catalog)
     this.#uses = new KeyUses(parts.catalog, parts.clock)
     this.#known = new CatalogCache(parts.catalog, KEYS_KEPT_MAX)
+    this.#cursors = new RowCursors(parts.catalog.storeId, 'api keys')
   }
 
   /**
@@ -134,9 +137,9 @@ export class ApiKeys {
     const { cursor, limit } = options
     const { pageMax } = this.#parts.limits
     const count = pageLimit(limit, pageMax, pageMax)
-    const before = cursor === undefined ? Number.MAX_SAFE_INTEGER : decodeCursor(cursor, parseRowNumber)
+    const before = cursor === undefined ? Number.MAX_SAFE_INTEGER : this.#cursors.decode(cursor)
     const rows = this.#page(accountId, before, count + 1)
-    const { page, nextCursor } = cutPage(rows, count, ({ number }) => String(number))
+    const { page, nextCursor } = cutPage(rows, count, ({ number }) => this.#cursors.encode(number))
     return { keys: page.map((row) => this.#record(row)), nextCursor }
   }
 

@@ -1,4 +1,4 @@
-import { cutPage, decodeCursor, pageLimit } from '../base/paging.ts'
+import { cutPage, decodeCursor, encodeCursor, pageLimit } from '../base/paging.ts'
 import { isCellId } from '../base/store-paths.ts'
 import { cellNotFound } from '../catalog/cell-registry.ts'
 import type { BackupDestination } from './archiver/backup-destination.ts'
@@ -32,7 +32,7 @@ export class BackupListing {
     this.#ownership.checkRecord(cellId, accountId)
     await this.#ownership.checkManifests(cellId, all, accountId, { signal })
     const rest = after === undefined ? all : all.filter(({ version }) => compareVersions(after, version) < 0)
-    const { page: shown, nextCursor } = cutPage(rest, limit, ({ version }) => version)
+    const { page: shown, nextCursor } = cutPage(rest, limit, ({ version }) => encodeCursor(version))
     const listing = listingOf(all)
     const described = await index.describe(cellId, shown, listing, { signal })
     const heads = await Promise.all(

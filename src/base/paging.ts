@@ -31,13 +31,11 @@ export function decodeCursor<T>(cursor: string, parse: (position: string) => T |
   const position = typeof cursor === 'string' ? Buffer.from(cursor, 'base64url').toString() : ''
   const parsed = encodeCursor(position) === cursor ? parse(position) : undefined
   if (parsed !== undefined) return parsed
-  throw new CellError('invalid_request', 'cursor is not one that a listing returned.', { field: 'cursor' })
+  throw notACursor()
 }
 
-/** The position in a listing that is sorted by whole row numbers; for {@link decodeCursor}. */
-export function parseRowNumber(position: string): number | undefined {
-  const number = Number(position)
-  return Number.isSafeInteger(number) && number > 0 && String(number) === position ? number : undefined
+export function notACursor(): CellError {
+  return new CellError('invalid_request', 'cursor is not one that a listing returned.', { field: 'cursor' })
 }
 
 /**
@@ -48,13 +46,13 @@ export function parseRowNumber(position: string): number | undefined {
 export function cutPage<T>(
   rows: readonly T[],
   limit: number,
-  positionOf: (last: T) => string,
+  cursorOf: (last: T) => string,
 ): { page: T[]; nextCursor: string | null } {
   const page = rows.slice(0, limit)
   const last = page.at(-1)
   return {
     page,
-    nextCursor: last !== undefined && rows.length > limit ? encodeCursor(positionOf(last)) : null,
+    nextCursor: last !== undefined && rows.length > limit ? cursorOf(last) : null,
   }
 }
 

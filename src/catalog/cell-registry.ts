@@ -1,5 +1,6 @@
 import { checkNames, type Known } from '../base/known-names.ts'
-import { cutPage, decodeCursor, type Paged, paged, pageLimit, parseRowNumber } from '../base/paging.ts'
+import { cutPage, type Paged, paged, pageLimit } from '../base/paging.ts'
+import { RowCursors } from '../base/row-cursor.ts'
 import { isCellId } from '../base/store-paths.ts'
 import type { Durability } from '../engine/cell-settings.ts'
 import type { Statement } from '../engine/sqlite.ts'
@@ -132,11 +133,13 @@ export class CellRegistry {
   readonly #deleted: AccountCounts
   readonly #limits: CellRegistryLimits
   readonly #countAll: Statement
+  readonly #cursors: RowCursors
 
   constructor(catalog: Catalog, limits: CellRegistryLimits) {
     this.#catalog = catalog
     this.#known = new CatalogCache(catalog, RECORDS_KEPT_MAX)
     this.#limits = limits
+    this.#cursors = new RowCursors(catalog.storeId, 'cells')
     catalog.ensure('deleted_cells', DELETED_CELLS_SCHEMA)
     catalog.ensure('deleted_pages', DELETED_PAGES_SCHEMA)
     catalog.ensure('deleted_names', DELETED_NAMES_SCHEMA)
@@ -259,12 +262,12 @@ export class CellRegistry {
         throw new CellError('invalid_request', `${field} is a string.`, { field })
     }
     const count = pageLimit(limit, this.#limits.pageMax)
-    const after = cursor === undefined ? 0 : decodeCursor(cursor, parseRowNumber)
+    const after = cursor === undefined ? 0 : this.#cursors.decode(cursor)
     if (deleted !== undefined && typeof deleted !== 'boolean')
       throw new CellError('invalid_request', 'deleted must be true or false.', { field: 'deleted' })
     const read = deleted === true ? this.#deletedPages : this.#pages
     const rows = this.#catalog.read(() => read(after, count + 1, accountId, name))
-    const { page, nextCursor } = cutPage(rows, count, ([number]) => String(number))
+    const { page, nextCursor } = cutPage(rows, count, ([number]) => this.#cursors.encode(number))
     return { cells: page.map(([, ...row]) => toRecord(row)), nextCursor }
   }
 

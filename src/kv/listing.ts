@@ -1,5 +1,5 @@
 import type { Limits } from '../base/limits.ts'
-import { cutPage, decodeCursor } from '../base/paging.ts'
+import { cutPage, decodeCursor, encodeCursor } from '../base/paging.ts'
 import type { KvListOptions, KvPage } from './entry.ts'
 import { checkKey, prefixEnd } from './key.ts'
 import { secondsLeft } from './ttl.ts'
@@ -44,7 +44,7 @@ export type ListRow = [key: string, expiresAt: number | null, value: string | nu
 
 /** @param rows one more than the limit, if there are that many: then another page follows */
 export function toPage(rows: ListRow[], limit: number, now: number): KvPage {
-  const { page, nextCursor } = cutPage(rows, limit, ([key]) => key)
+  const { page, nextCursor } = cutPage(rows, limit, ([key]) => encodeCursor(key))
   return {
     entries: page.map(([key, expiresAt, value, version]) => ({
       key,

@@ -32,7 +32,10 @@ test('a position that the listing can not have is refused', () => {
 })
 
 test('a page has a cursor while more follows', () => {
-  expect(cutPage(['a', 'b', 'c'], 2, any)).toEqual({ page: ['a', 'b'], nextCursor: encodeCursor('b') })
-  expect(cutPage(['a', 'b'], 2, any)).toEqual({ page: ['a', 'b'], nextCursor: null })
-  expect(cutPage([], 2, any)).toEqual({ page: [], nextCursor: null })
+  expect(cutPage(['a', 'b', 'c'], 2, encodeCursor)).toEqual({
+    page: ['a', 'b'],
+    nextCursor: encodeCursor('b'),
+  })
+  expect(cutPage(['a', 'b'], 2, encodeCursor)).toEqual({ page: ['a', 'b'], nextCursor: null })
+  expect(cutPage([], 2, encodeCursor)).toEqual({ page: [], nextCursor: null })
 })
