@@ -15,7 +15,7 @@ import { until } from '../../support/until.ts'
 import { openWorkerStore } from '../../support/worker-store.ts'
 
 const MIB = 1_048_576
-const ASKS = path.join(import.meta.dirname, '../../support/workers/asks-fork-server.ts')
+const ASKS = path.join(import.meta.dirname, '../../support/faults/programs/fork-server-program.ts')
 const WORKER = { child: 'worker', memoryMax: 500 * MIB } as const
 
 /** Of other tests of this process. */

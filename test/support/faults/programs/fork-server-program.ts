@@ -1,4 +1,4 @@
-import { spawnForkServer } from '../../../src/workers/children/spawn-child.ts'
+import { spawnForkServer } from '../../../../src/workers/children/spawn-child.ts'
 
 /** A node that asks its fork server for a worker as soon as it has one, prints its id, and goes on until it is killed. */
 const server = spawnForkServer()
