@@ -95,7 +95,7 @@ export class CellRestores {
     options: JobOptions,
     existed: boolean,
   ): Promise<RestoreResult | undefined> {
-    const { archiver, record, isLocal, foundDamage } = this.#parts
+    const { archiver, destination, record, isLocal, foundDamage } = this.#parts
     const account = request.accountId ?? record(cellId)?.accountId ?? ''
     // Asked when its turn comes. Whoever deletes the cell before that does not want it back.
     const check = () => {
@@ -108,7 +108,9 @@ export class CellRestores {
       return await archiver.restore({ ...request, cellId, account }, permitted)
     } catch (error) {
       if (isCellError(error, 'backup_corrupt') && this.#exists(cellId) && isLocal(cellId))
-        await foundDamage(cellId, request.version, error)
+        await foundDamage(cellId, request.version, error).catch((err) =>
+          destination.log.warn({ cellId, err }, 'could not note what a restore has found damaged'),
+        )
       // The cell's folder was removed with it, which can cause any error here.
       throw existed && !this.#exists(cellId) ? cellNotFound() : error
     }

@@ -140,39 +140,30 @@ describe('Drills', () => {
     expect(store.retention?.lastProven(cell.id)?.version).toBe(version)
   })
 
-  test('take a cell first whose damage was found by hand, although its newest backup was proven: it gets a new base', async () => {
-    const { log, errors } = listening()
-    const store = await place.create(withDrills({ log }))
-    const [cell] = (await storedCells(store, 1)) as [Cell]
-    await hours(2 * 7 * 24)
-    const proven = store.retention?.lastProven(cell.id)?.version as string
-    damage(proven)
-    await expect(store.backups.verify(cell.id)).rejects.toMatchObject({ code: 'backup_corrupt' })
-    await hours(2)
-    expect(errors.map(({ fields }) => fields)).toMatchObject([{ cellId: cell.id, version: proven }])
-    expect(store.retention?.lastProven(cell.id)?.version).toBe(proven)
-    const { version } = await store.backups.incremental(cell.id)
-    const [newest] = (await store.backups.list(cell.id)).backups
-    expect(newest).toMatchObject({ version, baseVersion: null })
-    expect(await store.backups.verify(cell.id)).toMatchObject({ version })
-    await hours(2 * 7 * 24)
-    expect(errors).toHaveLength(1)
-  })
-
-  test('take a cell next of which a restore has found damage, and which lives on: it gets a new base', async () => {
-    const { log, errors } = listening()
-    const store = await place.create(withDrills({ log }))
-    const [cell] = (await storedCells(store, 1)) as [Cell]
-    await hours(2 * 7 * 24)
-    const proven = store.retention?.lastProven(cell.id)?.version as string
-    damage(proven)
-    await expect(store.backups.restore(cell.id)).rejects.toMatchObject({ code: 'backup_corrupt' })
-    await hours(2)
-    expect(errors.map(({ fields }) => fields)).toMatchObject([{ cellId: cell.id, version: proven }])
-    const { version } = await store.backups.incremental(cell.id)
-    const [newest] = (await store.backups.list(cell.id)).backups
-    expect(newest).toMatchObject({ version, baseVersion: null })
-  })
+  test.each<[string, (store: CellStore, cellId: string) => Promise<unknown>]>([
+    ['by hand', (store, cellId) => store.backups.verify(cellId)],
+    ['by a restore of a cell that lives on', (store, cellId) => store.backups.restore(cellId)],
+  ])(
+    'take a cell first whose damage was found %s, although its newest backup was proven: it gets a new base',
+    async (_, find) => {
+      const { log, errors } = listening()
+      const store = await place.create(withDrills({ log }))
+      const [cell] = (await storedCells(store, 1)) as [Cell]
+      await hours(2 * 7 * 24)
+      const proven = store.retention?.lastProven(cell.id)?.version as string
+      damage(proven)
+      await expect(find(store, cell.id)).rejects.toMatchObject({ code: 'backup_corrupt' })
+      await hours(2)
+      expect(errors.map(({ fields }) => fields)).toMatchObject([{ cellId: cell.id, version: proven }])
+      expect(store.retention?.lastProven(cell.id)?.version).toBe(proven)
+      const { version } = await store.backups.incremental(cell.id)
+      const [newest] = (await store.backups.list(cell.id)).backups
+      expect(newest).toMatchObject({ version, baseVersion: null })
+      expect(await store.backups.verify(cell.id)).toMatchObject({ version })
+      await hours(2 * 7 * 24)
+      expect(errors).toHaveLength(1)
+    },
+  )
 
   test('take a cell next whose damage was found by hand before it was in the rotation', async () => {
     const { log, errors } = listening()

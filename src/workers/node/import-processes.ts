@@ -21,8 +21,7 @@ export class ImportProcesses {
   readonly #clock: Clock
   readonly #log: Log
   readonly #forks: ForkServer
-  readonly #running = new Set<CheckerProcess>()
-  /** Checks that begin, and those that run. */
+  /** Those that begin, and those that run. */
   readonly #checks = new Set<Promise<void>>()
   readonly #places = new AccountPlaces(AT_ONCE)
   readonly #stop = new AbortController()
@@ -49,39 +48,35 @@ export class ImportProcesses {
   /** Ends all checks: nothing of their imports remains. */
   async stop(): Promise<void> {
     this.#stop.abort(stopping())
-    for (const checker of this.#running) checker.kill()
     await Promise.allSettled(this.#checks)
   }
 
   async #check({ source, target, bytes, rules, signal }: CellBuild): Promise<void> {
-    const checker = await this.#start(bytes, signal)
-    this.#running.add(checker)
+    const over = AbortSignal.any(signal === undefined ? [this.#stop.signal] : [this.#stop.signal, signal])
+    const checker = await this.#start(bytes, over)
     const growth = new FileGrowth(this.#clock, target, (size) => {
       if (size > rules.cellBytesMax) checker.kill()
     })
     const abandon = () => checker.kill()
-    signal?.addEventListener('abort', abandon, { once: true })
+    over.addEventListener('abort', abandon, { once: true })
     try {
       if ((await checker.run({ kind: 'import', file: source, target, rules })) !== undefined) return
     } finally {
       growth.stop()
-      signal?.removeEventListener('abort', abandon)
-      this.#running.delete(checker)
+      over.removeEventListener('abort', abandon)
     }
-    signal?.throwIfAborted()
-    this.#stop.signal.throwIfAborted()
+    over.throwIfAborted()
     checkSize(growth.sizeBytes, rules)
     throw invalidDatabase('Its check took too much time or memory')
   }
 
   /** Nobody waits longer for a start than for the rest. */
-  async #start(bytes: number, signal: AbortSignal | undefined): Promise<CheckerProcess> {
+  async #start(bytes: number, over: AbortSignal): Promise<CheckerProcess> {
     const starting = CheckerProcess.start(bytes, {
       clock: this.#clock,
       log: this.#log,
       start: (wanted) => this.#forks.start(wanted),
     })
-    const over = AbortSignal.any(signal === undefined ? [this.#stop.signal] : [this.#stop.signal, signal])
     try {
       return await unlessAborted(starting, over)
     } catch (error) {

@@ -32,7 +32,7 @@ export class WorkerSpawner {
   /** Started, but not taken yet. */
   readonly #spares = new Set<WorkerHandle>()
   /** Starts that are under way. */
-  readonly #starts = new Set<Promise<void>>()
+  #starting = 0
   readonly #waiting: ((worker: WorkerHandle | undefined) => void)[] = []
   #retryMs = RETRY_MS_MIN
   #retryTimer: Timer | undefined
@@ -89,20 +89,24 @@ export class WorkerSpawner {
       this.#retryMs = RETRY_MS_MIN
       this.#waiting.shift()?.(spare)
     }
-    while (this.#spares.size + this.#starts.size < this.#waiting.length + 1) {
+    while (this.#spares.size + this.#starting < this.#waiting.length + 1) {
       if (this.#stopped || this.#retryTimer !== undefined) return
-      const start: Promise<void> = this.#parts.spawnWorker().then(
-        (worker) => {
-          this.#starts.delete(start)
-          this.#add(worker)
-        },
-        (err) => {
-          this.#starts.delete(start)
-          this.#failed({ err }, 'could not start a worker process')
-        },
-      )
-      this.#starts.add(start)
+      void this.#spawn()
     }
+  }
+
+  async #spawn(): Promise<void> {
+    this.#starting++
+    let worker: WorkerHandle | undefined
+    let err: unknown
+    try {
+      worker = await this.#parts.spawnWorker()
+    } catch (error) {
+      err = error
+    }
+    this.#starting--
+    if (worker === undefined) this.#failed({ err }, 'could not start a worker process')
+    else this.#add(worker)
   }
 
   #add(worker: WorkerHandle): void {

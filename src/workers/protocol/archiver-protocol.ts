@@ -24,7 +24,7 @@ import type { WireError } from './wire-error.ts'
 /** The messages between a node and its archiver. They have the same descriptors and encoding as those to workers. */
 
 export interface ArchiverSettings {
-  /** The process that started the archiver. */
+  /** Whose archiver it is: it ends with it. */
   node: ProcessIdentity
   dataDir: string
   objectStore: string

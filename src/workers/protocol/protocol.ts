@@ -22,7 +22,7 @@ export const ANSWERS_FD = 4
 
 /** The first message to a worker. */
 export interface WorkerSettings {
-  /** The process that started the worker. */
+  /** Whose worker it is: it ends with it. */
   node: ProcessIdentity
   dataDir: string
   /** Whether the changes of cells are tracked, for their backups. */

@@ -113,13 +113,17 @@ test('a fork server that is stuck is ended after ten seconds, and another one st
 test('a node that stood still for long blames no fork server for it', async () => {
   const clock = new FakeClock()
   const forks = forkServer(clock)
+  const before = await forks.start(WORKER)
+  const [server] = own()
+  process.kill(server as number, 'SIGSTOP')
   const starting = forks.start(WORKER)
   // All of it in one look, as for a process that was stopped.
   clock.advance(5_000)
+  process.kill(server as number, 'SIGCONT')
   const child = await starting
-  expect(own()).toHaveLength(1)
-  child.kill()
-  await child.ended
+  expect(own()).toEqual([server])
+  for (const each of [before, child]) each.kill()
+  await Promise.all([before.ended, child.ended])
 })
 
 test('the end of a process is noticed while its fork server is stuck: how it ended is not known then', async () => {
