@@ -4,7 +4,8 @@ const CAPACITY_MIN = 16_384
 
 /**
  * The bytes of a body as they come. Most bodies come in one piece, which is taken as it is. The pieces of all others are copied at
- * once: a client chooses how small they are, and a million pieces of one byte would take a hundred times their memory.
+ * once: a client chooses how small they are, and a million pieces of one byte would take a hundred times their memory. So would a
+ * short one that is a slice of all that was read.
  */
 export class BodyBuffer {
   readonly #expected: number | undefined
@@ -29,7 +30,7 @@ export class BodyBuffer {
   /** @returns the length of the piece, which may be gone */
   add(piece: Uint8Array): number {
     const { length } = piece
-    if (this.#length === 0) this.#bytes = piece
+    if (this.#length === 0) this.#begin(piece)
     else {
       this.#makeRoom(this.#length + length)
       this.#bytes.set(piece, this.#length)
@@ -48,9 +49,16 @@ export class BodyBuffer {
     return this.#bytes.subarray(0, this.#length)
   }
 
+  #begin(piece: Uint8Array): void {
+    this.#isCopy = piece.length < piece.buffer.byteLength / 2
+    this.#bytes = this.#isCopy ? new Uint8Array(piece) : piece
+  }
+
   #makeRoom(length: number): void {
     if (this.#isCopy && length <= this.#bytes.length) return
-    const grown = Buffer.allocUnsafe(Math.max(CAPACITY_MIN, length, this.#expected ?? 2 * this.#length))
+    const capacity = this.#expected ?? Math.max(CAPACITY_MIN, 2 * this.#length)
+    // Not of Node.js's pool: one short body would keep the memory of several, and could not give its own back.
+    const grown = Buffer.allocUnsafeSlow(Math.max(length, capacity))
     grown.set(this.bytes)
     this.release()
     this.#bytes = grown

@@ -62,7 +62,6 @@ export class BodyDrains {
       if (request.complete) request.resume()
       return Promise.resolve(request.complete)
     }
-    request.pause()
     return new Promise((onEnd) => {
       const drain: Drain = new Drain(request, this.#clock, {
         sender,
@@ -164,6 +163,7 @@ class Drain {
     this.#events = events
     this.#pace = new ReadPace(request, events.sender, () => this.#place !== undefined)
     this.begunAt = clock.monotonic()
+    this.#stopReading()
     request
       .on('data', this.#onData)
       .on('end', this.#onWhole)
@@ -176,6 +176,7 @@ class Drain {
     this.#sizeBefore = this.#size
     this.#place = this.#clock.setTimer(() => this.#rest(), PLACE_MS)
     this.answer()
+    if (ownsBody(this.#request)) this.#request.readOn()
     this.#request.resume()
   }
 
@@ -198,7 +199,7 @@ class Drain {
     this.#events.read(length + PIECE_BYTES)
     if (this.#size > DRAIN_BYTES_MAX) this.#end(false)
     else if (this.#size - this.#sizeBefore >= PLACE_BYTES) this.#rest()
-    else this.#pace.took(length)
+    else if (this.#place !== undefined) this.#pace.took(length)
   }
 
   readonly #onWhole = (): void => this.#end(true)
@@ -208,8 +209,18 @@ class Drain {
   /** Lets the others read. */
   #rest(): void {
     if (!this.#leave()) return
-    this.#request.pause()
+    this.#stopReading()
     this.#events.rests()
+  }
+
+  /** Of hundreds that wait, the piece of each that has come would take tens of megabytes: where it can be, it is dropped. */
+  #stopReading(): void {
+    const request = this.#request
+    if (!ownsBody(request)) request.pause()
+    else {
+      request.stopReading()
+      request.resume()
+    }
   }
 
   /** @returns false if it has no place */

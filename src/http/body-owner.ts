@@ -6,6 +6,14 @@ import type { IncomingMessage } from 'node:http'
  */
 export const OWNS_BODY: unique symbol = Symbol('cellstore: owns the body')
 
-export function ownsBody(request: IncomingMessage): boolean {
+/** A request of our own server. */
+export interface OwnedBody extends IncomingMessage {
+  readonly [OWNS_BODY]: true
+  /** No more is read of its connection; what was read is still handed on. A request that is paused would keep it. */
+  stopReading(): void
+  readOn(): void
+}
+
+export function ownsBody(request: IncomingMessage): request is OwnedBody {
   return OWNS_BODY in request
 }

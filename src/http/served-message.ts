@@ -1,5 +1,5 @@
 import { IncomingMessage } from 'node:http'
-import { OWNS_BODY } from './body-owner.ts'
+import { OWNS_BODY, type OwnedBody } from './body-owner.ts'
 import { CHUNK_COST, type ReadCosts } from './read-costs.ts'
 
 /** Longer chunks of a body are handed on as they are. */
@@ -21,11 +21,12 @@ export function servedMessage(costs: ReadCosts): typeof IncomingMessage {
  * A request of our own server alone: see {@link OWNS_BODY}. Small chunks of a body that came with one read are handed on as one
  * piece: Node.js makes a Buffer of each, and the 10,000 that a read can hold would take 5 MB. They are charged.
  */
-abstract class ServedMessage extends IncomingMessage {
+abstract class ServedMessage extends IncomingMessage implements OwnedBody {
   #merged: Buffer | undefined
   #mergedBytes = 0
   /** Small chunks of this read. */
   #chunks = 0
+  #isRead = true
 
   abstract get costs(): ReadCosts
 
@@ -37,13 +38,27 @@ abstract class ServedMessage extends IncomingMessage {
   override push(chunk: Buffer | null, encoding?: BufferEncoding): boolean {
     if (chunk === null || chunk.length >= SMALL_BYTES || this.headers['transfer-encoding'] === undefined) {
       this.#handOn()
-      return super.push(chunk, encoding)
+      return super.push(chunk, encoding) && this.#isRead
     }
     if (this.#chunks === 0) setImmediate(() => this.#endRead())
     this.#merge(chunk)
     if (++this.#chunks % CHARGED_CHUNKS === 0) this.#charge(CHARGED_CHUNKS)
     const unread = this.readableLength + this.#mergedBytes
-    return this.#chunks < CHARGED_CHUNKS && unread < this.readableHighWaterMark
+    return this.#isRead && this.#chunks < CHARGED_CHUNKS && unread < this.readableHighWaterMark
+  }
+
+  stopReading(): void {
+    this.#isRead = false
+  }
+
+  readOn(): void {
+    this.#isRead = true
+    super._read(0)
+  }
+
+  /** Node.js calls it whenever the stream has room, and has the connection read. */
+  override _read(size: number): void {
+    if (this.#isRead) super._read(size)
   }
 
   #charge(chunks: number): void {

@@ -107,7 +107,7 @@ class SlicedRead {
   readonly #costs: ReadCosts
   readonly #parse: Parse
   /** The socket's own. */
-  readonly #methods: Pick<Socket, 'pause' | 'push' | 'resume'>
+  readonly #methods: Pick<Socket, '_read' | 'pause' | 'push' | 'resume'>
   /** What came, and how much of it is parsed. While there is more, the connection is not read. */
   #bytes: Buffer = NOTHING
   #parsed = 0
@@ -133,8 +133,8 @@ class SlicedRead {
     this.#socket = socket
     this.#costs = costs
     this.#parse = parse
-    const { pause, push, resume } = socket
-    this.#methods = { pause, push, resume }
+    const { _read, pause, push, resume } = socket
+    this.#methods = { _read, pause, push, resume }
     // With another listener, Node.js hands over what comes; otherwise its parser reads the connection by itself.
     socket.on('data', this.#take)
     socket.off('data', parse)
@@ -144,8 +144,12 @@ class SlicedRead {
       return pause.call(socket)
     }
     socket.resume = () => this.#resume()
+    // Node.js has a stream that has room read on, also if it is paused. Of hundreds, one more piece each would be tens of megabytes.
+    socket._read = (size) => {
+      if (!this.#isPaused && !this.hasBytes) _read.call(socket, size)
+    }
     socket.push = (bytes, encoding) => {
-      if (bytes !== null) return push.call(socket, bytes, encoding)
+      if (bytes !== null) return push.call(socket, bytes, encoding) && !this.hasBytes
       this.#isOver = true
       this.#endIfOver()
       return false
@@ -153,9 +157,11 @@ class SlicedRead {
   }
 
   release(): void {
-    this.#socket.off('data', this.#take)
-    Object.assign(this.#socket, this.#methods)
+    const socket = this.#socket
+    socket.off('data', this.#take)
+    Object.assign(socket, this.#methods)
     this.#forget()
+    this.#methods._read.call(socket, 0)
   }
 
   #resume(): Socket {
@@ -166,6 +172,7 @@ class SlicedRead {
     if (this.hasBytes) this.#feedLater()
     else {
       this.#methods.resume.call(socket)
+      this.#methods._read.call(socket, 0)
       queueMicrotask(() => this.#endIfOver())
     }
     return socket

@@ -5,7 +5,7 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { makeApiKey } from '../../src/auth/api-key.ts'
-import { NEW_SPACE_OF_NODE, ONE_HELPER_THREAD } from '../../src/base/v8-options.ts'
+import { HEAP_GROWTH_OF_NODE, NEW_SPACE_OF_NODE, ONE_HELPER_THREAD } from '../../src/base/v8-options.ts'
 import { CellStore } from '../../src/store/cell-store.ts'
 import { SlowRequest } from '../support/cli/slow-request.ts'
 import { Workplace } from '../support/cli/workplace.ts'
@@ -427,7 +427,7 @@ test.runIf(fs.existsSync('/proc/self/cmdline'))(
     const pids = [node.pid, ...descendantsOf(node.pid)]
     expect(pids.length).toBeGreaterThan(2)
     for (const pid of pids) expect(flagsOf(pid)).toContain(ONE_HELPER_THREAD)
-    expect(flagsOf(node.pid)).toContain(NEW_SPACE_OF_NODE)
+    expect(flagsOf(node.pid)).toEqual(expect.arrayContaining([NEW_SPACE_OF_NODE, HEAP_GROWTH_OF_NODE]))
     expect(await node.stop()).toEqual(OK)
   },
 )

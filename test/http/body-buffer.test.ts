@@ -18,7 +18,7 @@ test('a body is what its pieces are, however they are cut', () => {
 })
 
 test('one piece is not copied, and small ones are not kept', () => {
-  const piece = Buffer.from('{}')
+  const piece = new Uint8Array(Buffer.from('{}'))
   const one = new BodyBuffer(2)
   one.add(piece)
   expect(one.bytes.buffer).toBe(piece.buffer)
@@ -26,6 +26,16 @@ test('one piece is not copied, and small ones are not kept', () => {
   for (let i = 0; i < 100_000; i++) many.add(piece)
   expect(many.bytes.buffer).not.toBe(piece.buffer)
   expect(many.bytes.buffer.byteLength).toBeLessThan(400_000)
+})
+
+test('a short piece of something larger does not keep that, nor do bodies that grow share their memory', () => {
+  const read = Buffer.alloc(65_536, 'x')
+  const bodies = Array.from({ length: 4 }, () => new BodyBuffer(100))
+  for (const body of bodies) body.add(read.subarray(10, 60))
+  expect(bodies.map(({ bytes }) => bytes.buffer.byteLength)).toEqual([50, 50, 50, 50])
+  for (const body of bodies) body.add(read.subarray(0, 50))
+  expect(bodies.map(({ bytes }) => bytes.buffer.byteLength)).toEqual([100, 100, 100, 100])
+  expect(bodies.map(({ bytes }) => Buffer.from(bytes).toString())).toEqual(Array(4).fill('x'.repeat(100)))
 })
 
 test('pieces of which it is the owner are gone once they are copied, and the body is whole', () => {

@@ -140,6 +140,24 @@ describe('of a sender that has sent thousands of tiny requests at once', () => {
     for (const { socket } of all) socket.destroy()
   })
 
+  test('no more than one read of a connection waits', async () => {
+    await becomeCostly()
+    const { promise, resolve } = Promise.withResolvers<void>()
+    hold = promise
+    const sockets = new Set<Socket>()
+    const onStart = (message: unknown) => sockets.add((message as { socket: Socket }).socket)
+    subscribe('http.server.request.start', onStart)
+    const get = request('GET', '/v1/databases/{cell}/kv/a', withKey())
+    const all = Array.from({ length: 60 }, () => exchange(port, get + TINY.repeat(3 * TINY_OF_READ)))
+    await until(() => sockets.size === all.length, 'something of each is parsed')
+    for (let i = 0; i < 20; i++) await turnOfTheLoop()
+    unsubscribe('http.server.request.start', onStart)
+    expect(new Set([...sockets].map((socket) => socket.readableLength))).toEqual(new Set([0]))
+    expect(Math.max(...[...sockets].map((socket) => socket.bytesRead))).toBeLessThanOrEqual(65_536)
+    resolve()
+    for (const { socket } of all) socket.destroy()
+  })
+
   test('a connection of which something waits to be parsed is not closed because it is quiet', async () => {
     await server.stop({ drainMs: 0 })
     await serve({ keepAliveMs: 1 })
