@@ -10,6 +10,7 @@ import {
   makeFileAside,
   writeNewFile,
 } from '../base/durable-files.ts'
+import { removeFolderAside } from '../base/remove-folder.ts'
 import type { StorePaths } from '../base/store-paths.ts'
 import { ReservedSchema } from '../engine/reserved-schema.ts'
 import { addVersions, KV_SCHEMA } from '../kv/queries.ts'
@@ -22,6 +23,8 @@ export const CELL_SCHEMA = new ReservedSchema(KV_SCHEMA, [() => addVersions(rand
 /** The local files of cells. */
 export class CellFiles {
   readonly #paths: StorePaths
+  /** Folders of cells' folders that a power loss leaves where they are: nobody removes them. */
+  readonly #durableShards = new Set<string>()
 
   constructor(paths: StorePaths) {
     this.#paths = paths
@@ -42,15 +45,11 @@ export class CellFiles {
   /** {@link write} in the thread pool. */
   async writeAside(id: string): Promise<void> {
     const { directory, database } = this.#paths.cell(id)
-    const { root, cells } = this.#paths
     try {
       const image = CELL_SCHEMA.image()
       await fs.promises.mkdir(directory, { recursive: true, mode: DIRECTORY_MODE })
       const write = await makeFileAside(database)
-      const synced = write(image)
-      // All, also those that were there: another creation can have made them, and not have synced them yet.
-      const directories = [directory, path.dirname(directory), cells, root].map(fsyncDirectoryAside)
-      await Promise.all([synced, ...directories])
+      await Promise.all([write(image), this.#syncFolder(directory)])
     } catch (error) {
       throw this.#notCreated(id, error)
     }
@@ -64,16 +63,25 @@ export class CellFiles {
    */
   async adopt<T>(id: string, build: (target: string) => Promise<T>): Promise<T> {
     const { directory, database, restoreTarget } = this.#paths.cell(id)
-    const { root, cells } = this.#paths
     try {
       await fs.promises.mkdir(directory, { recursive: true, mode: DIRECTORY_MODE })
       const result = await build(restoreTarget)
       fs.renameSync(restoreTarget, database)
-      await Promise.all([directory, path.dirname(directory), cells, root].map(fsyncDirectoryAside))
+      await this.#syncFolder(directory)
       return result
     } catch (error) {
       throw this.#notCreated(id, error)
     }
+  }
+
+  /** Makes a cell's folder and what it has durable, and the folders that it is in. */
+  async #syncFolder(folder: string): Promise<void> {
+    const { root, cells } = this.#paths
+    const shard = path.dirname(folder)
+    // Also those that were there: another creation can have made them, and not have synced them yet.
+    const above = this.#durableShards.has(shard) ? [] : [cells, root]
+    await Promise.all([folder, shard, ...above].map(fsyncDirectoryAside))
+    this.#durableShards.add(shard)
   }
 
   #notCreated(id: string, error: unknown): unknown {
@@ -101,7 +109,7 @@ export class CellFiles {
       this.remove(id)
       return async () => {}
     }
-    return () => fs.promises.rm(aside, { recursive: true, force: true })
+    return () => removeFolderAside(aside)
   }
 
   exists(id: string): boolean {
