@@ -32,8 +32,11 @@ interface Standing {
 
 /** An account whose last operation is longer ago needs no protection now. */
 const ACTIVE_MS = 10_000
-/** Milliseconds of the processor from which an operation is heavy: it can't be interrupted, so everybody else waits for it. */
-const HEAVY_MS = 3
+/**
+ * Milliseconds of the processor from which operations are heavy, in their mean: most take a twentieth of that. Nothing interrupts one, and of
+ * those that wait a batch takes as many as a slice has time for.
+ */
+const HEAVY_MS = 1
 /** The share of a worker's time for which one account may hold others up. Who needs no more loses little on probation. */
 const HELD_SHARE = 1 / 8
 /** Milliseconds beyond it. */
