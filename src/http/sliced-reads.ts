@@ -161,7 +161,12 @@ class SlicedRead {
     socket.off('data', this.#take)
     Object.assign(socket, this.#methods)
     this.#forget()
-    this.#methods._read.call(socket, 0)
+    this.#readOn()
+  }
+
+  /** Node.js was told to read no more. */
+  #readOn(): void {
+    if (!this.#socket.destroyed) this.#methods._read.call(this.#socket, 0)
   }
 
   #resume(): Socket {
@@ -172,7 +177,7 @@ class SlicedRead {
     if (this.hasBytes) this.#feedLater()
     else {
       this.#methods.resume.call(socket)
-      this.#methods._read.call(socket, 0)
+      this.#readOn()
       queueMicrotask(() => this.#endIfOver())
     }
     return socket
