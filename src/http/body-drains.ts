@@ -155,6 +155,8 @@ class Drain {
   #sizeBefore = 0
   #place: Timer | undefined
   #isAnswered = false
+  /** All of it has come, before it had its first place: what it waits for now is its answer. */
+  #isWhole = false
   #isOver = false
 
   constructor(request: IncomingMessage, clock: Clock, events: DrainEvents) {
@@ -176,6 +178,10 @@ class Drain {
     this.#sizeBefore = this.#size
     this.#place = this.#clock.setTimer(() => this.#rest(), PLACE_MS)
     this.answer()
+    if (this.#isWhole) {
+      this.#end(true)
+      return
+    }
     if (ownsBody(this.#request)) this.#request.readOn()
     this.#request.resume()
   }
@@ -183,7 +189,7 @@ class Drain {
   /** Its time is over. */
   cut(): void {
     this.answer()
-    this.#end(false)
+    this.#end(this.#isWhole)
   }
 
   answer(): void {
@@ -202,7 +208,16 @@ class Drain {
     else if (this.#place !== undefined) this.#pace.took(length)
   }
 
-  readonly #onWhole = (): void => this.#end(true)
+  readonly #onWhole = (): void => {
+    if (this.#isAnswered) {
+      this.#end(true)
+      return
+    }
+    this.#isWhole = true
+    // A request closes when it is whole. From here on, its connection says whether the client has gone.
+    this.#request.off('close', this.#onGone)
+    this.#request.socket.once('close', this.#onGone)
+  }
 
   readonly #onGone = (): void => this.#end(false)
 
@@ -237,6 +252,7 @@ class Drain {
     const request = this.#request
     request.off('data', this.#onData).off('end', this.#onWhole)
     request.off('error', this.#onGone).off('close', this.#onGone)
+    if (this.#isWhole) request.socket.off('close', this.#onGone)
     // Without a listener, an error that comes later would end the process.
     request.on('error', () => {})
     this.#events.ended(drained, this.#leave())

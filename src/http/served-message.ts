@@ -56,7 +56,7 @@ abstract class ServedMessage extends IncomingMessage implements OwnedBody {
     super._read(0)
   }
 
-  /** Node.js calls it whenever the stream has room, and has the connection read. */
+  /** Node.js calls it whenever the stream has room, so that more is read of the connection. */
   override _read(size: number): void {
     if (this.#isRead) super._read(size)
   }

@@ -64,8 +64,9 @@ test('what nobody reads any more takes no turn', async () => {
   const all = bodies(PIECES_PER_TURN, 'a')
   begin([...over, ...all])
   end(over)
-  await turnOfTheLoop()
-  await turnOfTheLoop()
+  // Two, unless a turn takes too long: with the others before them it would be eleven.
+  for (let turn = 0; turn < 2 || (turn < 8 && all.some(({ pieces }) => pieces === 0)); turn++)
+    await turnOfTheLoop()
   expect(piecesOf(over)).toBe(0)
   expect(all.map(({ pieces }) => pieces)).not.toContain(0)
   end(all)

@@ -109,3 +109,35 @@ test('is dropped as it comes if it is refused, also while it waits to be read on
   for (const { ended } of all) expect(answersIn(await ended)).toMatchObject([{ status: 401 }])
   clearInterval(taken)
 })
+
+test.each([
+  ['of a known length', 'Content-Length: 1000', 'x'.repeat(1_000)],
+  ['in chunks', 'Transfer-Encoding: chunked', `3e8\r\n${'x'.repeat(1_000)}\r\n0\r\n\r\n`],
+])(
+  'a refused body %s that comes whole while it waits gets its answer whole, once it has its place',
+  async (_what, length, body) => {
+    const requests: IncomingMessage[] = []
+    const onStart = (message: unknown) => requests.push((message as { request: IncomingMessage }).request)
+    subscribe('http.server.request.start', onStart)
+    const head = (headers: string) => `POST /v1/databases HTTP/1.1\r\nHost: x\r\n${headers}\r\n\r\n`
+    const slow = Array.from({ length: DRAINS_AT_ONCE }, () => exchange(port, head('Content-Length: 1000')))
+    await until(() => clock.places.length === DRAINS_AT_ONCE, 'all places are taken')
+    const all = Array.from({ length: 8 }, () => exchange(port, head(length)))
+    let received = ''
+    for (const { socket } of all) socket.on('data', (data: string) => (received += data))
+    for (let i = 0; i < 20; i++) await turnOfTheLoop()
+    const last = 'GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n'
+    for (const { socket } of all) socket.write(body + last)
+    await until(
+      () => requests.filter(({ method, complete }) => complete && method === 'POST').length === all.length,
+      'each is whole',
+    )
+    for (let i = 0; i < 20; i++) await turnOfTheLoop()
+    unsubscribe('http.server.request.start', onStart)
+    expect(received.length).toBe(0)
+    for (const take of clock.places.splice(0)) take()
+    for (const { ended } of all)
+      expect(answersIn(await ended)).toMatchObject([{ status: 401 }, { status: 200 }])
+    for (const { socket } of slow) socket.destroy()
+  },
+)

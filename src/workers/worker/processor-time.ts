@@ -1,7 +1,10 @@
 import type { Clock } from '../../base/clock.ts'
 
-/** Less than this is not worth a question to the system, or a place in a message. */
-const WORTH_MS = 1
+/**
+ * Less than this is not worth a question to the system, or a place in a message: the next cell has it. So it is a fourth of what makes
+ * an operation heavy (`node/probation.ts`).
+ */
+const WORTH_MS = 0.25
 
 /** How much of the processor each cell of a batch takes. Waits for the disk do not count. */
 export class ProcessorTime {

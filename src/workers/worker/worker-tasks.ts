@@ -21,7 +21,7 @@ export interface WorkerTasksParts {
   beginHold(): () => number
 }
 
-/** Less than this is not worth a place in a message. The steps of a last backup and a deletion take 0.2 to 2 ms each, and are eight. */
+/** Less than this is not worth a place in a message. A last backup and a deletion have eight steps of 0.2 to 2 ms. */
 const WORTH_MS = 0.25
 
 /** Each holds up the worker for some milliseconds: it flushes files, or closes or opens a cell. */
