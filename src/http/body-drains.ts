@@ -209,14 +209,15 @@ class Drain {
   }
 
   readonly #onWhole = (): void => {
-    if (this.#isAnswered) {
-      this.#end(true)
+    const request = this.#request
+    if (this.#isAnswered || request.socket.destroyed) {
+      this.#end(this.#isAnswered)
       return
     }
     this.#isWhole = true
     // A request closes when it is whole. From here on, its connection says whether the client has gone.
-    this.#request.off('close', this.#onGone)
-    this.#request.socket.once('close', this.#onGone)
+    request.off('close', this.#onGone)
+    request.socket.once('close', this.#onGone)
   }
 
   readonly #onGone = (): void => this.#end(false)

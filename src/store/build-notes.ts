@@ -23,14 +23,8 @@ export class BuildNotes {
 
   /** {@link add} in the thread pool. */
   async addAside(cellId: string): Promise<void> {
-    const write = () => fs.promises.writeFile(this.#note(cellId), '', { mode: FILE_MODE })
-    try {
-      await write()
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
-      await fs.promises.mkdir(this.#spool, { recursive: true, mode: DIRECTORY_MODE })
-      await write()
-    }
+    await fs.promises.mkdir(this.#spool, { recursive: true, mode: DIRECTORY_MODE })
+    await fs.promises.writeFile(this.#note(cellId), '', { mode: FILE_MODE })
   }
 
   /** Never throws: what was built is good, and a start looks at the cell before it believes a note. */

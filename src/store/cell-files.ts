@@ -10,7 +10,6 @@ import {
   makeFileAside,
   writeNewFile,
 } from '../base/durable-files.ts'
-import { removeFolderAside } from '../base/remove-folder.ts'
 import type { StorePaths } from '../base/store-paths.ts'
 import { ReservedSchema } from '../engine/reserved-schema.ts'
 import { addVersions, KV_SCHEMA } from '../kv/queries.ts'
@@ -23,8 +22,6 @@ export const CELL_SCHEMA = new ReservedSchema(KV_SCHEMA, [() => addVersions(rand
 /** The local files of cells. */
 export class CellFiles {
   readonly #paths: StorePaths
-  /** Folders of cells' folders that a power loss leaves where they are: nobody removes them. */
-  readonly #durableShards = new Set<string>()
 
   constructor(paths: StorePaths) {
     this.#paths = paths
@@ -77,11 +74,8 @@ export class CellFiles {
   /** Makes a cell's folder and what it has durable, and the folders that it is in. */
   async #syncFolder(folder: string): Promise<void> {
     const { root, cells } = this.#paths
-    const shard = path.dirname(folder)
-    // Also those that were there: another creation can have made them, and not have synced them yet.
-    const above = this.#durableShards.has(shard) ? [] : [cells, root]
-    await Promise.all([folder, shard, ...above].map(fsyncDirectoryAside))
-    this.#durableShards.add(shard)
+    // All, also those that were there: another creation can have made them, and not have synced them yet.
+    await Promise.all([folder, path.dirname(folder), cells, root].map(fsyncDirectoryAside))
   }
 
   #notCreated(id: string, error: unknown): unknown {
@@ -109,7 +103,7 @@ export class CellFiles {
       this.remove(id)
       return async () => {}
     }
-    return () => removeFolderAside(aside)
+    return () => fs.promises.rm(aside, { recursive: true, force: true })
   }
 
   exists(id: string): boolean {

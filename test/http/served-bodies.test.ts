@@ -2,10 +2,11 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import http, { type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest'
 import type { Timer } from '../../src/base/clock.ts'
 import { DRAINS_AT_ONCE, PLACE_MS } from '../../src/http/body-drains.ts'
 import { NodeServer } from '../../src/http/node-server.ts'
+import { READ_BYTES } from '../../src/http/read-pace.ts'
 import type { CellService } from '../../src/service/cell-service.ts'
 import type { UnreadOperation } from '../../src/service/operations.ts'
 import { Bench } from '../support/http/bench.ts'
@@ -88,19 +89,25 @@ test('stays if the client has gone: its worker may be ended later, and the log t
   expect(JSON.parse(Buffer.from(body ?? []).toString())).toEqual({ sql: SQL })
 })
 
-test('is dropped as it comes if it is refused, also while it waits to be read on, and its client gets the answer', async () => {
+/** All that Node.js has begun from now on, until the test is over. */
+function begunRequests(): IncomingMessage[] {
   const requests: IncomingMessage[] = []
   const onStart = (message: unknown) => requests.push((message as { request: IncomingMessage }).request)
   subscribe('http.server.request.start', onStart)
+  onTestFinished(() => void unsubscribe('http.server.request.start', onStart))
+  return requests
+}
+
+test('is dropped as it comes if it is refused, also while it waits to be read on, and its client gets the answer', async () => {
+  const requests = begunRequests()
   const head = 'POST /v1/databases HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 300000\r\n\r\n'
   const all = Array.from({ length: 3 * DRAINS_AT_ONCE }, () => exchange(port, head + 'x'.repeat(200_000)))
   await until(() => requests.length === all.length, 'each is refused')
   for (let i = 0; i < 20; i++) await turnOfTheLoop()
-  unsubscribe('http.server.request.start', onStart)
   const waiting = requests.filter(({ complete }) => !complete)
   expect(waiting.length).toBeGreaterThanOrEqual(2 * DRAINS_AT_ONCE)
   expect(waiting.map(({ readableLength }) => readableLength)).toEqual(waiting.map(() => 0))
-  const readOn = waiting.filter(({ socket }) => socket.bytesRead > 2 * 65_536)
+  const readOn = waiting.filter(({ socket }) => socket.bytesRead > 2 * READ_BYTES)
   expect(readOn.length).toBeLessThanOrEqual(DRAINS_AT_ONCE)
   for (const { socket } of all) socket.write('x'.repeat(100_000))
   const taken = setInterval(() => {
@@ -116,9 +123,7 @@ test.each([
 ])(
   'a refused body %s that comes whole while it waits gets its answer whole, once it has its place',
   async (_what, length, body) => {
-    const requests: IncomingMessage[] = []
-    const onStart = (message: unknown) => requests.push((message as { request: IncomingMessage }).request)
-    subscribe('http.server.request.start', onStart)
+    const requests = begunRequests()
     const head = (headers: string) => `POST /v1/databases HTTP/1.1\r\nHost: x\r\n${headers}\r\n\r\n`
     const slow = Array.from({ length: DRAINS_AT_ONCE }, () => exchange(port, head('Content-Length: 1000')))
     await until(() => clock.places.length === DRAINS_AT_ONCE, 'all places are taken')
@@ -133,7 +138,6 @@ test.each([
       'each is whole',
     )
     for (let i = 0; i < 20; i++) await turnOfTheLoop()
-    unsubscribe('http.server.request.start', onStart)
     expect(received.length).toBe(0)
     for (const take of clock.places.splice(0)) take()
     for (const { ended } of all)

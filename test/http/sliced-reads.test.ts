@@ -4,6 +4,7 @@ import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { ConnectionLimits } from '../../src/http/connection-limits.ts'
 import { NodeServer } from '../../src/http/node-server.ts'
+import { READ_BYTES } from '../../src/http/read-pace.ts'
 import { SLICE_BYTES, SLICES_PER_TURN } from '../../src/http/sliced-reads.ts'
 import type { CellService } from '../../src/service/cell-service.ts'
 import { Bench } from '../support/http/bench.ts'
@@ -153,7 +154,7 @@ describe('of a sender that has sent thousands of tiny requests at once', () => {
     for (let i = 0; i < 20; i++) await turnOfTheLoop()
     unsubscribe('http.server.request.start', onStart)
     expect(new Set([...sockets].map((socket) => socket.readableLength))).toEqual(new Set([0]))
-    expect(Math.max(...[...sockets].map((socket) => socket.bytesRead))).toBeLessThanOrEqual(65_536)
+    expect(Math.max(...[...sockets].map((socket) => socket.bytesRead))).toBeLessThanOrEqual(READ_BYTES)
     resolve()
     for (const { socket } of all) socket.destroy()
   })

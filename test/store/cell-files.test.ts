@@ -44,35 +44,6 @@ test('a cell whose files were moved aside can come back at once, and keeps its n
   expect(filesBelow(paths.root)).toEqual([path.relative(paths.root, paths.cell(id).database)])
 })
 
-test('all that a deleted cell had is removed, whatever it is, and also if some of it is gone by then', async () => {
-  await files.writeAside(id)
-  const { directory } = paths.cell(id)
-  fs.mkdirSync(path.join(directory, 'segments', 'deeper'), { recursive: true })
-  fs.writeFileSync(path.join(directory, 'segments', 'deeper', 'a'), '')
-  fs.symlinkSync('/nowhere', path.join(directory, 'a link'))
-  const remove = files.moveAside(id)
-  const removed = remove()
-  const again = remove()
-  await Promise.all([removed, again])
-  expect(fs.readdirSync(paths.spool)).toEqual([])
-})
-
-test('a new folder of folders is synced with all that it is in; once it is durable, only what is new (invariant 1)', async () => {
-  const synced: string[] = []
-  const { openSync } = fs
-  const opening = vi.spyOn(fs, 'openSync').mockImplementation((file, ...rest) => {
-    synced.push(path.relative(paths.root, file as string))
-    return openSync(file, ...rest)
-  })
-  onTestFinished(() => opening.mockRestore())
-  const [first, second] = ['01', '02'].map((end) => `${id.slice(0, -2)}${end}`) as [string, string]
-  const shard = path.relative(paths.root, path.dirname(paths.cell(id).directory))
-  await files.writeAside(first)
-  expect(synced.splice(0)).toEqual([`${shard}/${first}`, shard, 'cells', ''])
-  await files.writeAside(second)
-  expect(synced).toEqual([`${shard}/${second}`, shard])
-})
-
 test('files that cannot be moved aside are removed all the same', async () => {
   await files.writeAside(id)
   fs.rmdirSync(paths.spool)

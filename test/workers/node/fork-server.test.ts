@@ -93,18 +93,23 @@ test('if the fork server is killed, its children work on, their ends are noticed
   await next.ended
 })
 
+/** A start that is asked for while the fork server is stopped, and a process that it has started before. */
+async function startWhileStopped(forks: ForkServer) {
+  const before = await forks.start(WORKER)
+  const server = own()[0] as number
+  process.kill(server, 'SIGSTOP')
+  return { before, server, starting: forks.start(WORKER) }
+}
+
 test('a fork server that is stuck is ended after ten seconds, and another one starts what it was asked for', async () => {
   const clock = new FakeClock()
   const forks = forkServer(clock)
-  const before = await forks.start(WORKER)
-  const [stuck] = own()
-  process.kill(stuck as number, 'SIGSTOP')
-  const starting = forks.start(WORKER)
+  const { before, server: stuck, starting } = await startWhileStopped(forks)
   clock.advance(9_999)
-  expect(isAlive(stuck as number)).toBe(true)
+  expect(isAlive(stuck)).toBe(true)
   clock.advance(1)
   const again = await starting
-  expect(isAlive(stuck as number)).toBe(false)
+  expect(isAlive(stuck)).toBe(false)
   expect(await answerOf(again)).toEqual({ type: 'pong' })
   for (const child of [before, again]) child.kill()
   await Promise.all([before.ended, again.ended])
@@ -113,13 +118,10 @@ test('a fork server that is stuck is ended after ten seconds, and another one st
 test('a node that stood still for long blames no fork server for it', async () => {
   const clock = new FakeClock()
   const forks = forkServer(clock)
-  const before = await forks.start(WORKER)
-  const [server] = own()
-  process.kill(server as number, 'SIGSTOP')
-  const starting = forks.start(WORKER)
+  const { before, server, starting } = await startWhileStopped(forks)
   // All of it in one look, as for a process that was stopped.
   clock.advance(5_000)
-  process.kill(server as number, 'SIGCONT')
+  process.kill(server, 'SIGCONT')
   const child = await starting
   expect(own()).toEqual([server])
   for (const each of [before, child]) each.kill()
