@@ -1,4 +1,5 @@
 import fs from 'node:fs'
+import { GIVEN_BACK_BYTES, givingBack, isLong } from '../base/long-files.ts'
 import { CellError } from '../errors.ts'
 import { PAGE_BYTES } from './cell-settings.ts'
 import type { CellState } from './cell-state.ts'
@@ -59,6 +60,8 @@ export class Checkpoints {
   #isDue = false
   /** A checkpoint has moved all of the log, and nothing was committed since. */
   #isAllMoved = false
+  /** To which SQLite cuts the log when it begins it again. */
+  #sizeLimit: number
 
   constructor(
     connection: Connection,
@@ -72,6 +75,7 @@ export class Checkpoints {
     this.#bounds = bounds
     this.#events = events
     this.#nextBytes = bounds.checkpointBytes
+    this.#sizeLimit = bounds.checkpointBytes
   }
 
   state(): WalState {
@@ -103,8 +107,12 @@ export class Checkpoints {
 
   /** How many frames the log had before the commit that ends at so many. @throws `Error` if the log is not as SQLite says */
   framesBefore(frames: number): number {
-    using log = new WalReader(`${this.#path}-wal`)
+    using log = new WalReader(this.#wal)
     return log.framesBefore(frames)
+  }
+
+  get #wal(): string {
+    return `${this.#path}-wal`
   }
 
   get inTransaction(): boolean {
@@ -114,6 +122,7 @@ export class Checkpoints {
   /**
    * Moves the write-ahead log into the database file.
    *
+   * @param mode `TRUNCATE` waits for those who read the log. Then the file has no bytes left, unless it is long: see {@link isLong}
    * @returns false if it could not finish: something holds it up, or a transaction is open
    */
   run(mode: 'PASSIVE' | 'TRUNCATE' = 'PASSIVE'): boolean {
@@ -131,7 +140,8 @@ export class Checkpoints {
     const wal = this.state()
     if (wal.frames > wal.checkpointed) this.#events.before(wal)
     else if (mode === 'PASSIVE' || wal.frames === 0) return true
-    const [row] = this.#connection.pragma(`main.wal_checkpoint(${mode})`) as {
+    const sqliteMode = mode === 'TRUNCATE' && isLong(this.#wal) ? 'RESTART' : mode
+    const [row] = this.#connection.pragma(`main.wal_checkpoint(${sqliteMode})`) as {
       busy: number
       log: number
       checkpointed: number
@@ -142,8 +152,18 @@ export class Checkpoints {
     if (isComplete) {
       this.#nextBytes = this.#bounds.checkpointBytes
       this.#triedToRelieve = 0
+      this.#cutByPieces()
     }
     return isComplete
+  }
+
+  /** A log that one huge transaction has made long loses a piece each time it begins again: see {@link isLong}. */
+  #cutByPieces(): void {
+    const size = fs.statSync(this.#wal, { throwIfNoEntry: false })?.size ?? 0
+    const limit = Math.max(this.#bounds.checkpointBytes, size - GIVEN_BACK_BYTES)
+    if (limit === this.#sizeLimit) return
+    this.#connection.exec(`PRAGMA journal_size_limit = ${limit}`)
+    this.#sizeLimit = limit
   }
 
   /**
@@ -240,6 +260,11 @@ export class Checkpoints {
     } catch (error) {
       this.#events.failed(error)
     }
+  }
+
+  /** Closes the connection: SQLite removes the log, if nobody else has the cell open. */
+  close(): void {
+    givingBack(this.#wal, () => this.#connection.close())
   }
 
   /** The connection is closed. */

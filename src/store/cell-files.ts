@@ -10,6 +10,7 @@ import {
   makeFileAside,
   writeNewFile,
 } from '../base/durable-files.ts'
+import { removeLongAside } from '../base/long-files.ts'
 import type { StorePaths } from '../base/store-paths.ts'
 import { ReservedSchema } from '../engine/reserved-schema.ts'
 import { addVersions, KV_SCHEMA } from '../kv/queries.ts'
@@ -103,7 +104,7 @@ export class CellFiles {
       this.remove(id)
       return async () => {}
     }
-    return () => fs.promises.rm(aside, { recursive: true, force: true })
+    return () => removeLongAside(aside)
   }
 
   exists(id: string): boolean {

@@ -4,6 +4,7 @@ import path from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { isBytes } from '../base/any-realm.ts'
 import { DIRECTORY_MODE, FILE_MODE } from '../base/durable-files.ts'
+import { removeLongAside } from '../base/long-files.ts'
 import { unlessAborted } from '../base/unless-aborted.ts'
 import { CellError } from '../errors.ts'
 import type { SpoolRoom } from './spool.ts'
@@ -16,7 +17,7 @@ export async function newSpoolFile(spool: string, purpose: 'export' | 'import'):
 
 /** Removes a file of the spool, and what SQLite made next to it. */
 export async function removeSpoolFile(file: string): Promise<void> {
-  for (const suffix of ['', '-journal', '-wal', '-shm']) await fs.rm(file + suffix, { force: true })
+  for (const suffix of ['', '-journal', '-wal', '-shm']) await removeLongAside(file + suffix)
 }
 
 /** How a stream is written to the spool. */

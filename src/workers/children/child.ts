@@ -18,6 +18,9 @@ export interface Child {
   /** Resolves once the process has ended, and all of its messages have come. */
   readonly ended: Promise<void>
   kill(): void
+  /** Nothing of it runs until {@link goOn}. It can be killed meanwhile; and ends with a next owner, if this process does not live to call that. */
+  halt(): void
+  goOn(): void
 }
 
 /** A child of this very process. @param process see spawn-child.ts */
@@ -37,5 +40,7 @@ export function ownChild(process: ChildProcess): Child {
       () => {},
     ),
     kill: () => void process.kill('SIGKILL'),
+    halt: () => void process.kill('SIGSTOP'),
+    goOn: () => void process.kill('SIGCONT'),
   }
 }

@@ -1,42 +1,60 @@
 import { open, stat } from 'node:fs/promises'
+import type { Clock } from '../../base/clock.ts'
 import { SYNC_EVERY_BYTES } from '../../base/durable-files.ts'
 import { LruCache } from '../../base/lru-cache.ts'
 import type { StorePaths } from '../../base/store-paths.ts'
 
 /** A shorter file never holds up others for long. A WAL that overwrites itself keeps half of it. */
 const FROM_BYTES = 2 * SYNC_EVERY_BYTES
+/**
+ * A flush that takes longer halts the writer. The COMMIT of a large transaction, or a checkpoint, writes as fast as the disk, or
+ * faster: each piece is then longer than the one before it, up to 380 MB, measured.
+ */
+const HALT_AFTER_MS = 5
+/** On a disk that hangs, a statement has to find its deadline. */
+const HALTED_UNTIL_MS = 1_000
 /** What a disk says that could not store something. */
 const DISK_ERRORS: readonly unknown[] = ['EIO', 'ENOSPC', 'EDQUOT']
 /** Files whose last changes are remembered: more than workers write at a time. */
 const FILES_MAX = 256
 
+/** A worker that works long for a cell. */
+export interface Writer {
+  /** Halts it, if it holds up others. */
+  halt(): void
+  /** No-op if it is not halted. */
+  goOn(): void
+}
+
 /**
  * Has what long work writes stored while it is written. SQLite leaves a large transaction, or a checkpoint, to one fsync at its
  * end, and the small fsyncs of all other cells wait behind that in the disk's queue: up to 230 ms for 350 MB, measured. In
- * pieces, they wait for one piece.
+ * pieces, they wait for one piece. While a piece takes long and others work, no next one is written.
  *
  * The fsync at the end still tells the worker of every error: its descriptor was opened before the writes. A worker that is killed
  * before that can't tell anybody, and the system tells nobody twice: so a failed flush is told to whoever made this.
  */
 export class EarlyFlushes {
   readonly #paths: StorePaths
+  readonly #clock: Clock
   readonly #onFailed: (cellId: string, error: unknown) => void
-  /** Cells that a worker works long for. */
-  readonly #waiting = new Set<string>()
+  /** Who works long for a cell, by cell. */
+  readonly #waiting = new Map<string, Writer>()
   /** Epoch milliseconds of the last change that was flushed, by file. */
   readonly #flushed = new LruCache<number>(FILES_MAX)
   /** Of the cell whose turn it is. */
   #current: Promise<void> | undefined
 
   /** @param onFailed what the cell's files hold may be in memory alone, though a later fsync of them succeeds; must not throw */
-  constructor(paths: StorePaths, onFailed: (cellId: string, error: unknown) => void) {
+  constructor(paths: StorePaths, clock: Clock, onFailed: (cellId: string, error: unknown) => void) {
     this.#paths = paths
+    this.#clock = clock
     this.#onFailed = onFailed
   }
 
   /** Call it again and again while a worker works for the cell. One file is flushed at a time: others need the thread pool, too. */
-  look(cellId: string): void {
-    this.#waiting.add(cellId)
+  look(cellId: string, writer: Writer): void {
+    this.#waiting.set(cellId, writer)
     if (this.#current === undefined) void this.#run()
   }
 
@@ -52,18 +70,24 @@ export class EarlyFlushes {
   }
 
   async #run(): Promise<void> {
-    for (const cellId of this.#waiting) {
+    for (const [cellId, writer] of this.#waiting) {
       this.#waiting.delete(cellId)
-      this.#current = this.#flushCell(cellId)
+      this.#current = this.#flushCell(cellId, writer)
       await this.#current
     }
     this.#current = undefined
   }
 
-  async #flushCell(cellId: string): Promise<void> {
+  async #flushCell(cellId: string, writer: Writer): Promise<void> {
     const { wal, database } = this.#paths.cell(cellId)
     for (const file of [wal, database]) {
+      const timers = [
+        this.#clock.setTimer(() => writer.halt(), HALT_AFTER_MS),
+        this.#clock.setTimer(() => writer.goOn(), HALTED_UNTIL_MS),
+      ]
       const error = await this.#flush(file)
+      for (const timer of timers) timer.cancel()
+      writer.goOn()
       if (error !== undefined) this.#onFailed(cellId, error)
     }
   }

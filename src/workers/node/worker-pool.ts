@@ -11,6 +11,7 @@ import type { CellMetrics } from '../../store/store-metrics.ts'
 import type { WorkerSettings, WorkerTask, WorkerTaskResults } from '../protocol/protocol.ts'
 import { CellPlacement } from './cell-placement.ts'
 import { countCrash, crashOutcome, isForStatement } from './crash-outcome.ts'
+import type { Writer } from './early-flushes.ts'
 import { EndedWorkers } from './ended-workers.ts'
 import { KillBudget } from './kill-budget.ts'
 import { killReason, type WorkerLimits } from './kill-reason.ts'
@@ -38,7 +39,7 @@ export interface WorkerPoolParts {
   /** A worker process has ended. */
   ended(worker: WorkerHandle): void
   /** Called again and again while a worker works long for a cell. */
-  worksLong(cellId: string): void
+  worksLong(cellId: string, writer: Writer): void
   /** After a worker's end. Resolves when it is known whether the disk has failed under a cell that it worked long for; undefined: it is now. */
   finishFlush(): Promise<void> | undefined
   /** Starts a process. @throws the system's error if it can't */
@@ -287,10 +288,22 @@ export class WorkerPool {
     if (work === undefined) return
     const { cellId, accountId } = chargedFor(work)
     const ranMs = slot.ranMs(work, now)
-    if (now - work.since >= CHECK_MS) this.#parts.worksLong(cellId)
+    if (now - work.since >= CHECK_MS) this.#worksLong(slot, cellId)
     if (this.#placement.isProbationary(slot)) probation.ranOnProbation(accountId, ranMs)
     else if (isolated.of(cellId) === slot && ranMs > this.#parts.limits.holdMs)
       this.#placement.isolate({ cellId, accountId })
+  }
+
+  #worksLong(slot: WorkerSlot, cellId: string): void {
+    const { worker } = slot
+    const { clock } = this.#parts
+    const othersWork = () => this.#placement.slots.some((other) => other !== slot && other.work !== undefined)
+    this.#parts.worksLong(cellId, {
+      halt: () => {
+        if (othersWork()) worker?.halt(clock.monotonic())
+      },
+      goOn: () => worker?.goOn(clock.monotonic()),
+    })
   }
 
   #lost(slot: WorkerSlot, lost: LostWorker): void {

@@ -175,6 +175,10 @@ export class ScriptedWorker implements WorkerHandle {
     return this.waited
   }
 
+  halt(): void {}
+
+  goOn(): void {}
+
   processorMs(): number {
     return this.ran
   }

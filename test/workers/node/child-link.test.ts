@@ -16,6 +16,8 @@ function childWithPipes() {
     signal: null,
     ended: new Promise(() => {}),
     kill: () => {},
+    halt: () => {},
+    goOn: () => {},
   }
   return { child, answers }
 }
