@@ -56,6 +56,8 @@ export interface WorkerPoolParts {
 
 /** How often the running statements are checked. */
 const CHECK_MS = 10
+/** Who had work in this time may have some again at any moment. */
+const OTHERS_MS = 1_000
 /** Memory, waiting times and isolated slots are checked once in this many checks. */
 const SLOW_CHECKS = 10
 /** How often a task is tried if its worker ends. */
@@ -296,13 +298,14 @@ export class WorkerPool {
 
   #worksLong(slot: WorkerSlot, cellId: string): void {
     const { worker } = slot
-    const { clock } = this.#parts
-    const othersWork = () => this.#placement.slots.some((other) => other !== slot && other.work !== undefined)
+    const now = () => this.#parts.clock.monotonic()
+    const othersWork = () =>
+      this.#placement.slots.some((other) => other !== slot && other.hasWorkedSince(now() - OTHERS_MS))
     this.#parts.worksLong(cellId, {
       halt: () => {
-        if (othersWork()) worker?.halt(clock.monotonic())
+        if (othersWork()) worker?.halt(now())
       },
-      goOn: () => worker?.goOn(clock.monotonic()),
+      goOn: () => worker?.goOn(now()),
     })
   }
 
