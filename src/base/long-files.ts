@@ -21,7 +21,7 @@ export function isLong(file: string): boolean {
  */
 export function givingBack<T>(file: string, remove: () => T): T {
   // Its descriptor keeps the bytes while nobody can find them any more.
-  const fd = isLong(file) ? opened(file) : undefined
+  const fd = openedIfLong(file)
   if (fd === undefined) return remove()
   try {
     const result = remove()
@@ -41,7 +41,10 @@ export function removeLong(file: string): void {
 export async function removeLongAside(entry: string): Promise<void> {
   const long: fs.promises.FileHandle[] = []
   try {
-    for (const file of filesIn(entry)) if (isLong(file)) long.push(await fs.promises.open(file, 'r+'))
+    for (const file of longFilesIn(entry)) {
+      const handle = await fs.promises.open(file, 'r+').catch(() => undefined)
+      if (handle !== undefined) long.push(handle)
+    }
     await fs.promises.rm(entry, { recursive: true, force: true })
     for (const file of long) await giveBackAside(file, path.dirname(entry))
   } finally {
@@ -49,17 +52,22 @@ export async function removeLongAside(entry: string): Promise<void> {
   }
 }
 
-function filesIn(entry: string): string[] {
-  const stat = fs.statSync(entry, { throwIfNoEntry: false })
-  if (!stat?.isDirectory()) return stat === undefined ? [] : [entry]
-  return fs.readdirSync(entry, { recursive: true }).map((name) => path.join(entry, String(name)))
+/** In a folder, or the file itself; none if it is gone, or can't be read. */
+function longFilesIn(entry: string): string[] {
+  try {
+    const isFolder = fs.statSync(entry).isDirectory()
+    const names = isFolder ? fs.readdirSync(entry, { recursive: true, encoding: 'utf8' }) : ['']
+    return names.map((name) => path.join(entry, name)).filter(isLong)
+  } catch {
+    return []
+  }
 }
 
-function opened(file: string): number | undefined {
+function openedIfLong(file: string): number | undefined {
   try {
-    return fs.openSync(file, 'r+')
+    return isLong(file) ? fs.openSync(file, 'r+') : undefined
   } catch {
-    // The file is gone, or this process may not write to it: its bytes are given back at once.
+    // The file is gone, or this process may not write to it, or the disk fails: its bytes are given back at once.
     return undefined
   }
 }

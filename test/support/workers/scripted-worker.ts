@@ -37,6 +37,7 @@ export class ScriptedWorker implements WorkerHandle {
   isReady = false
   counts: WorkerCounts = { statements: 0, commits: 0, open: 0 }
   isKilled = false
+  isHalted = false
   isStopped = false
   yields = false
   isEnded = false
@@ -175,9 +176,13 @@ export class ScriptedWorker implements WorkerHandle {
     return this.waited
   }
 
-  halt(): void {}
+  halt(): void {
+    this.isHalted = true
+  }
 
-  goOn(): void {}
+  goOn(): void {
+    this.isHalted = false
+  }
 
   processorMs(): number {
     return this.ran
