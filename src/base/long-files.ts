@@ -9,35 +9,26 @@ export const GIVEN_BACK_BYTES = 8 * 1_048_576
  * Whether a file is so long that the fsyncs of others would wait if its bytes were given back at once: a file system that tells the
  * disk which blocks are free (`discard`) has it busy with 350 MB for 60 ms, measured on ext4.
  */
-export function isLong(file: string): boolean {
+function isLong(file: string): boolean {
   return (fs.statSync(file, { throwIfNoEntry: false })?.size ?? 0) > GIVEN_BACK_BYTES
 }
 
 /**
- * Does something that takes a file's name away, and gives the bytes of a long one back in pieces. One that has another name, or that was
- * left its own, is not touched.
- *
- * @throws what `remove` throws
+ * Removes a file, if it is there, and gives the bytes of a long one back in pieces. One that has another name keeps them. Only for files that
+ * nobody reads any more: others may have a database open.
  */
-export function givingBack<T>(file: string, remove: () => T): T {
+export function removeLong(file: string): void {
   // Its descriptor keeps the bytes while nobody can find them any more.
   const fd = openedIfLong(file)
-  if (fd === undefined) return remove()
   try {
-    const result = remove()
-    giveBack(fd, path.dirname(file))
-    return result
+    fs.rmSync(file, { force: true })
+    if (fd !== undefined) giveBack(fd, path.dirname(file))
   } finally {
-    fs.closeSync(fd)
+    if (fd !== undefined) fs.closeSync(fd)
   }
 }
 
-/** Removes a file, if it is there: see {@link givingBack}. */
-export function removeLong(file: string): void {
-  givingBack(file, () => fs.rmSync(file, { force: true }))
-}
-
-/** Removes a file or a folder, if it is there, in the thread pool: see {@link givingBack}. */
+/** As {@link removeLong}, of a file or a folder, in the thread pool. */
 export async function removeLongAside(entry: string): Promise<void> {
   const long: fs.promises.FileHandle[] = []
   try {
@@ -74,7 +65,7 @@ function openedIfLong(file: string): number | undefined {
 
 function giveBack(fd: number, folder: string): void {
   try {
-    // A power loss must not bring back a part of it: SQLite would take that for a log.
+    // A power loss must not bring back a part of it: a part of a log is a log.
     fsyncDirectory(folder)
     for (const length of lengths(fs.fstatSync(fd))) {
       fs.ftruncateSync(fd, length)

@@ -374,7 +374,7 @@ export class CellDatabase {
     let frames: number | undefined
     if (this.quarantined !== undefined)
       frames = closeWithoutCheckpoint(this.#connection, this.path, () => this.checkpoints.state().frames)
-    else if (!isLeft) this.checkpoints.close()
+    else if (!isLeft) this.#connection.close()
     this.checkpoints.closed()
     this.syncs.closed()
     this.#hooks.closed?.()

@@ -1,5 +1,5 @@
 import fs from 'node:fs'
-import { GIVEN_BACK_BYTES, givingBack, isLong } from '../base/long-files.ts'
+import { GIVEN_BACK_BYTES } from '../base/long-files.ts'
 import { CellError } from '../errors.ts'
 import { PAGE_BYTES } from './cell-settings.ts'
 import type { CellState } from './cell-state.ts'
@@ -122,7 +122,8 @@ export class Checkpoints {
   /**
    * Moves the write-ahead log into the database file.
    *
-   * @param mode `TRUNCATE` waits for those who read the log. Then the file has no bytes left, unless it is long: see {@link isLong}
+   * @param mode `TRUNCATE` also waits for those who read the log, and leaves it empty: backups and shipping take a log that is not for one
+   * that is still to be stored
    * @returns false if it could not finish: something holds it up, or a transaction is open
    */
   run(mode: 'PASSIVE' | 'TRUNCATE' = 'PASSIVE'): boolean {
@@ -140,8 +141,7 @@ export class Checkpoints {
     const wal = this.state()
     if (wal.frames > wal.checkpointed) this.#events.before(wal)
     else if (mode === 'PASSIVE' || wal.frames === 0) return true
-    const sqliteMode = mode === 'TRUNCATE' && isLong(this.#wal) ? 'RESTART' : mode
-    const [row] = this.#connection.pragma(`main.wal_checkpoint(${sqliteMode})`) as {
+    const [row] = this.#connection.pragma(`main.wal_checkpoint(${mode})`) as {
       busy: number
       log: number
       checkpointed: number
@@ -157,7 +157,7 @@ export class Checkpoints {
     return isComplete
   }
 
-  /** A log that one huge transaction has made long loses a piece each time it begins again: see {@link isLong}. */
+  /** A log that one huge transaction has made long loses a piece each time it begins again: see long-files.ts. */
   #cutByPieces(): void {
     const size = fs.statSync(this.#wal, { throwIfNoEntry: false })?.size ?? 0
     const limit = Math.max(this.#bounds.checkpointBytes, size - GIVEN_BACK_BYTES)
@@ -260,11 +260,6 @@ export class Checkpoints {
     } catch (error) {
       this.#events.failed(error)
     }
-  }
-
-  /** Closes the connection: SQLite removes the log, if nobody else has the cell open. */
-  close(): void {
-    givingBack(this.#wal, () => this.#connection.close())
   }
 
   /** The connection is closed. */

@@ -10,7 +10,6 @@ import {
   makeFileAside,
   writeNewFile,
 } from '../base/durable-files.ts'
-import { removeLongAside } from '../base/long-files.ts'
 import type { StorePaths } from '../base/store-paths.ts'
 import { ReservedSchema } from '../engine/reserved-schema.ts'
 import { addVersions, KV_SCHEMA } from '../kv/queries.ts'
@@ -104,7 +103,7 @@ export class CellFiles {
       this.remove(id)
       return async () => {}
     }
-    return () => removeLongAside(aside)
+    return () => fs.promises.rm(aside, { recursive: true, force: true })
   }
 
   exists(id: string): boolean {

@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { afterEach, expect, test, vi } from 'vitest'
-import { GIVEN_BACK_BYTES, givingBack, removeLong, removeLongAside } from '../../src/base/long-files.ts'
+import { GIVEN_BACK_BYTES, removeLong, removeLongAside } from '../../src/base/long-files.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
 
 const LONG_BYTES = 2.5 * GIVEN_BACK_BYTES
@@ -41,34 +41,14 @@ test('a short or missing file is removed as it is', () => {
   expect(cuts).not.toHaveBeenCalled()
 })
 
-test('a file that has another name, or keeps its own, keeps its bytes', async () => {
+test('a file that has another name keeps its bytes', async () => {
   const file = fileOf(LONG_BYTES)
   const other = `${file}-other`
   fs.linkSync(file, other)
   removeLong(file)
   expect(fs.statSync(other).size).toBe(LONG_BYTES)
-  givingBack(other, () => {})
-  expect(fs.statSync(other).size).toBe(LONG_BYTES)
   fs.linkSync(other, file)
   await removeLongAside(other)
-  expect(fs.statSync(file).size).toBe(LONG_BYTES)
-})
-
-test('a long file that another one replaces is given back, and the other one is whole', () => {
-  const file = fileOf(LONG_BYTES)
-  const next = fileOf(LONG_BYTES + 1)
-  const cuts = cutsSeen()
-  givingBack(file, () => fs.renameSync(next, file))
-  expect(cuts).toHaveBeenCalledTimes(2)
-  expect(fs.statSync(file).size).toBe(LONG_BYTES + 1)
-})
-
-test('what the removal throws is thrown, and the file is left', () => {
-  const file = fileOf(LONG_BYTES)
-  const remove = () => {
-    throw new Error('refused')
-  }
-  expect(() => givingBack(file, remove)).toThrow('refused')
   expect(fs.statSync(file).size).toBe(LONG_BYTES)
 })
 

@@ -5,7 +5,6 @@ import { GIVEN_BACK_BYTES } from '../../src/base/long-files.ts'
 import type { CellDatabase } from '../../src/engine/cell-database.ts'
 import type { WalState } from '../../src/engine/checkpoints.ts'
 import { openTestDatabase } from '../support/open-test-database.ts'
-import { tempDirectory } from '../support/temp-directory.ts'
 import { codeOf } from '../support/thrown.ts'
 
 const FRAME_BYTES = 4_096 + 24
@@ -84,22 +83,6 @@ describe('only the engine checkpoints, and the log stays bounded (invariant 7)',
     expect(Math.min(...cuts)).toBeGreaterThan(0)
   })
 
-  test('a long log is moved and begun again without a cut, and nothing in it is lost if the process ends then', () => {
-    const database = withLongLog()
-    expect(database.checkpoints.run('TRUNCATE')).toBe(true)
-    const moved = database.checkpoints.state()
-    expect(moved.checkpointed).toBe(moved.frames)
-    expect(walBytes(database)).toBeGreaterThan(20_000_000)
-    database.sql('UPDATE t SET b = 7 WHERE a = 2')
-    expect(database.checkpoints.state().frames).toBeLessThan(10)
-    const copy = `${tempDirectory()}/cell.db`
-    for (const suffix of ['', '-wal']) fs.copyFileSync(database.path + suffix, copy + suffix)
-    const file = new Database(copy)
-    expect(file.pragma('integrity_check', { simple: true })).toBe('ok')
-    expect(file.prepare('SELECT length(b) FROM t').pluck().all()).toEqual([20_000_000, 1])
-    file.close()
-  })
-
   test('closing a cell with a long log leaves none behind, and nothing in it is lost', () => {
     const database = withLongLog()
     database.close()
@@ -107,17 +90,6 @@ describe('only the engine checkpoints, and the log stays bounded (invariant 7)',
     const file = new Database(database.path)
     expect(file.prepare('SELECT length(b) FROM t').pluck().all()).toEqual([20_000_000, 1])
     file.close()
-  })
-
-  test('closing a cell with a long log that another program has open leaves that all of the log', () => {
-    const database = withLongLog()
-    const other = new Database(database.path)
-    other.prepare('SELECT count(*) FROM t').get()
-    const before = walBytes(database)
-    database.close()
-    expect(walBytes(database)).toBe(before)
-    expect(other.prepare('SELECT length(b) FROM t').pluck().all()).toEqual([20_000_000, 1])
-    other.close()
   })
 
   test('closing leaves no log behind, and nothing in it is lost', () => {

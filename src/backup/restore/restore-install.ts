@@ -1,7 +1,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { exists, fsyncDirectory, makeDirectory, writeNewFile } from '../../base/durable-files.ts'
-import { givingBack, removeLong } from '../../base/long-files.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
 
 /**
@@ -95,11 +94,11 @@ export function finishRestore(paths: CellPaths, { building = false }: { building
   const databaseDirectory = path.dirname(paths.database)
   // Without incoming.db, the crash came after the rename, and WAL and journal belong to the restored database.
   if (exists(paths.restoreTarget)) {
-    for (const file of besides(paths.database)) removeLong(file)
+    for (const file of besides(paths.database)) fs.rmSync(file, { force: true })
     fs.rmSync(paths.segments, { recursive: true, force: true })
     makeDirectory(databaseDirectory)
     fsyncDirectory(databaseDirectory)
-    givingBack(paths.database, () => fs.renameSync(paths.restoreTarget, paths.database))
+    fs.renameSync(paths.restoreTarget, paths.database)
   }
   syncFolders(paths)
   fs.rmSync(paths.restoreIntent)
@@ -124,7 +123,7 @@ export function discardRestored(paths: CellPaths): void {
 }
 
 export function removeUnfinished({ restoreTarget }: CellPaths): void {
-  for (const file of [restoreTarget, ...besides(restoreTarget)]) removeLong(file)
+  for (const file of [restoreTarget, ...besides(restoreTarget)]) fs.rmSync(file, { force: true })
 }
 
 /** What SQLite keeps next to a database. */

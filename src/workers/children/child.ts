@@ -25,8 +25,9 @@ export interface Child {
 
 /** A child of this very process. @param process see spawn-child.ts */
 export function ownChild(process: ChildProcess): Child {
+  const identity = processIdentity(process.pid as number)
   return {
-    identity: processIdentity(process.pid as number),
+    identity,
     requests: process.stdio[REQUESTS_FD] as Writable,
     answers: process.stdio[ANSWERS_FD] as Readable,
     get hasExited() {
@@ -40,7 +41,8 @@ export function ownChild(process: ChildProcess): Child {
       () => {},
     ),
     kill: () => void process.kill('SIGKILL'),
-    halt: () => void process.kill('SIGSTOP'),
+    // Elsewhere than on Linux, the next owner could not end it.
+    halt: () => void (identity.startTime !== null && process.kill('SIGSTOP')),
     goOn: () => void process.kill('SIGCONT'),
   }
 }

@@ -11,8 +11,8 @@ const FROM_BYTES = 2 * SYNC_EVERY_BYTES
  * faster: each piece is then longer than the one before it, up to 380 MB, measured.
  */
 const HALT_AFTER_MS = 5
-/** On a disk that hangs, a statement has to find its deadline. */
-const HALTED_UNTIL_MS = 1_000
+/** No longer: the disk may hang. */
+const HALTED_UNTIL_MS = 250
 /** What a disk says that could not store something. */
 const DISK_ERRORS: readonly unknown[] = ['EIO', 'ENOSPC', 'EDQUOT']
 /** Files whose last changes are remembered: more than workers write at a time. */
@@ -20,7 +20,7 @@ const FILES_MAX = 256
 
 /** A worker that works long for a cell. */
 export interface Writer {
-  /** Halts it, if it holds up others. */
+  /** Halts it, if it still works for the cell and others have had work lately. */
   halt(): void
   /** No-op if it is not halted. */
   goOn(): void
@@ -81,30 +81,37 @@ export class EarlyFlushes {
   async #flushCell(cellId: string, writer: Writer): Promise<void> {
     const { wal, database } = this.#paths.cell(cellId)
     for (const file of [wal, database]) {
-      const timers = [
-        this.#clock.setTimer(() => writer.halt(), HALT_AFTER_MS),
-        this.#clock.setTimer(() => writer.goOn(), HALTED_UNTIL_MS),
-      ]
-      const error = await this.#flush(file)
-      for (const timer of timers) timer.cancel()
-      writer.goOn()
+      const error = await this.#flush(file, writer)
       if (error !== undefined) this.#onFailed(cellId, error)
     }
   }
 
   /** @returns the error of the disk */
-  async #flush(file: string): Promise<unknown> {
+  async #flush(file: string, writer: Writer): Promise<unknown> {
     try {
       const { size, mtimeMs } = await stat(file)
       if (size < FROM_BYTES || this.#flushed.get(file) === mtimeMs) return undefined
       this.#flushed.set(file, mtimeMs)
       // Only workers have cells open: nobody's locks are dropped here as the file is closed (invariant 4).
       await using opened = await open(file, 'r')
-      await opened.datasync()
+      await this.#halting(writer, opened.datasync())
       return undefined
     } catch (error) {
       // The file is gone, for example.
       return DISK_ERRORS.includes((error as NodeJS.ErrnoException).code) ? error : undefined
+    }
+  }
+
+  async #halting(writer: Writer, flush: Promise<void>): Promise<void> {
+    const timers = [
+      this.#clock.setTimer(() => writer.halt(), HALT_AFTER_MS),
+      this.#clock.setTimer(() => writer.goOn(), HALTED_UNTIL_MS),
+    ]
+    try {
+      await flush
+    } finally {
+      for (const timer of timers) timer.cancel()
+      writer.goOn()
     }
   }
 }

@@ -29,8 +29,8 @@ export function chargedFor(work: RunningWork): Charged {
 }
 
 /**
- * Milliseconds that it has run. Of a statement, time in which its worker had no processor or was halted does not count, from
- * the first check of the statement on: a busy machine must not cause kills. Of all other work only processor time counts, from the
+ * Milliseconds that it has run. Of a statement, time in which its worker had no processor does not count, from the first
+ * check of the statement on: a busy machine must not cause kills. Of all other work only processor time counts, from the
  * first check on: a slow disk must not cause kills either.
  */
 export function ranMs(work: RunningWork, worker: WorkerHandle | undefined, now: number): number {
@@ -39,7 +39,7 @@ export function ranMs(work: RunningWork, worker: WorkerHandle | undefined, now: 
     work.countedFrom ??= processorMs
     return processorMs - work.countedFrom
   }
-  const waitedMs = worker?.waitedMs(now) ?? 0
+  const waitedMs = worker?.waitedMs() ?? 0
   work.countedFrom ??= waitedMs
   return now - work.since - (waitedMs - work.countedFrom)
 }

@@ -290,6 +290,7 @@ export class WorkerPool {
     if (work === undefined) return
     const { cellId, accountId } = chargedFor(work)
     const ranMs = slot.ranMs(work, now)
+    if (slot.holdsUpOthers(work)) slot.worker?.goOn()
     if (now - work.since >= CHECK_MS) this.#worksLong(slot, cellId)
     if (this.#placement.isProbationary(slot)) probation.ranOnProbation(accountId, ranMs)
     else if (isolated.of(cellId) === slot && ranMs > this.#parts.limits.holdMs)
@@ -298,15 +299,20 @@ export class WorkerPool {
 
   #worksLong(slot: WorkerSlot, cellId: string): void {
     const { worker } = slot
-    const now = () => this.#parts.clock.monotonic()
-    const othersWork = () =>
-      this.#placement.slots.some((other) => other !== slot && other.hasWorkedSince(now() - OTHERS_MS))
     this.#parts.worksLong(cellId, {
       halt: () => {
-        if (othersWork()) worker?.halt(now())
+        if (slot.worker === worker && this.#mayHalt(slot, cellId)) worker?.halt()
       },
-      goOn: () => worker?.goOn(now()),
+      goOn: () => worker?.goOn(),
     })
+  }
+
+  /** Whether it still works for the cell, nobody waits for it, and others have work who may wait for the disk. */
+  #mayHalt(slot: WorkerSlot, cellId: string): boolean {
+    const { work } = slot
+    if (work === undefined || chargedFor(work).cellId !== cellId || slot.holdsUpOthers(work)) return false
+    const since = this.#parts.clock.monotonic() - OTHERS_MS
+    return this.#placement.slots.some((other) => other !== slot && other.hasWorkedSince(since))
   }
 
   #lost(slot: WorkerSlot, lost: LostWorker): void {

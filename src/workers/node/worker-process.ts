@@ -87,10 +87,7 @@ export class WorkerProcess {
   onTask: ((cellId: string, ms: number) => void) | undefined
   readonly #link: ChildLink<ToWorker, FromWorker>
   readonly #tasks = new Map<number, Task>()
-  /** Monotonic; undefined while it is not halted. */
-  #haltedSince: number | undefined
-  /** How long it was halted before. */
-  #haltedMs = 0
+  #isHalted = false
   readonly #collections = new Map<number, PromiseWithResolvers<CollectedLogs<PackedPiece>>>()
   /** Cells whose record the worker has. */
   readonly #sentRecords = new Set<string>()
@@ -275,22 +272,20 @@ export class WorkerProcess {
     return residentBytes(this.identity.pid)
   }
 
-  /** Milliseconds that it was ready to run but had no processor, or was halted. */
-  waitedMs(now: number): number {
-    const halted = this.#haltedSince === undefined ? 0 : now - this.#haltedSince
-    return waitedMs(this.identity.pid) + this.#haltedMs + halted
+  /** Milliseconds that it was ready to run but had no processor. */
+  waitedMs(): number {
+    return waitedMs(this.identity.pid)
   }
 
-  /** Halts it until {@link goOn}. */
-  halt(now: number): void {
-    this.#haltedSince = now
+  /** Nothing of it runs until {@link goOn}. For its work that is as if it waited for the disk. */
+  halt(): void {
+    this.#isHalted = true
     this.#link.halt()
   }
 
-  goOn(now: number): void {
-    if (this.#haltedSince === undefined) return
-    this.#haltedMs += now - this.#haltedSince
-    this.#haltedSince = undefined
+  goOn(): void {
+    if (!this.#isHalted) return
+    this.#isHalted = false
     this.#link.goOn()
   }
 

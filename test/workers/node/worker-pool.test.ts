@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Writer } from '../../../src/workers/node/early-flushes.ts'
-import { A, B, HOLD_MS, ISOLATION_MS, ScriptedWorkers } from '../../support/workers/scripted-workers.ts'
+import type { ScriptedWorker } from '../../support/workers/scripted-worker.ts'
+import { A, B, C, HOLD_MS, ISOLATION_MS, ScriptedWorkers } from '../../support/workers/scripted-workers.ts'
 
 describe('batches', () => {
   test('what comes in one turn of the event loop makes one; what comes meanwhile makes the next', async () => {
@@ -265,4 +266,31 @@ test('a worker that works long can be halted while another one has work, and for
   expect(isHalted()).toBe(true)
   node.clock.advance(1)
   expect(isHalted()).toBe(false)
+})
+
+test('a halted worker goes on as soon as somebody else waits for it, and is not halted while somebody does, or once it works for another cell', async () => {
+  let writer: Writer | undefined
+  const worksLong = (_: string, each: Writer) => {
+    writer ??= each
+  }
+  const node = await ScriptedWorkers.started({ count: 2, worksLong })
+  node.put(B, 'elsewhere')
+  node.sql(A, 'long')
+  await node.settle()
+  const busy = node.all.find(({ given }) => given.includes('long')) as ScriptedWorker
+  busy.say({ type: 'started', index: 0 })
+  await node.pass(20)
+  writer?.halt()
+  expect(busy.isHalted).toBe(true)
+  node.put(C, 'waits')
+  await node.pass(10)
+  expect(busy.isHalted).toBe(false)
+  writer?.halt()
+  expect(busy.isHalted).toBe(false)
+  busy.answer({ 0: 1 })
+  busy.say({ type: 'done' })
+  expect(busy.given).toEqual(['waits'])
+  busy.say({ type: 'started', index: 0 })
+  writer?.halt()
+  expect(busy.isHalted).toBe(false)
 })
