@@ -157,13 +157,17 @@ export class Checkpoints {
     return isComplete
   }
 
-  /** A log that one huge transaction has made long loses a piece each time it begins again: see long-files.ts. */
+  /** A log that one huge transaction has made long loses a piece each time it begins again: see long-files.ts. Never throws. */
   #cutByPieces(): void {
-    const size = fs.statSync(this.#wal, { throwIfNoEntry: false })?.size ?? 0
-    const limit = Math.max(this.#bounds.checkpointBytes, size - GIVEN_BACK_BYTES)
-    if (limit === this.#sizeLimit) return
-    this.#connection.exec(`PRAGMA journal_size_limit = ${limit}`)
-    this.#sizeLimit = limit
+    try {
+      const size = fs.statSync(this.#wal, { throwIfNoEntry: false })?.size ?? 0
+      const limit = Math.max(this.#bounds.checkpointBytes, size - GIVEN_BACK_BYTES)
+      if (limit === this.#sizeLimit) return
+      this.#connection.exec(`PRAGMA journal_size_limit = ${limit}`)
+      this.#sizeLimit = limit
+    } catch {
+      // The checkpoint has succeeded all the same. The log is cut as the limit was.
+    }
   }
 
   /**
