@@ -52,25 +52,6 @@ test('an archiver that does not notice the end of its node is ended by the next 
   expect(await second.stop()).toEqual([0, null])
 })
 
-test('a node is killed while it has a worker halted for a moment: the next one ends that, before it serves (invariant 2)', async () => {
-  const place = new Workplace()
-  const first = await place.serve(...SERVE)
-  const id = await newCell(first)
-  const unanswered = query(first, id, LONG_WRITE).catch((error) => error)
-  const worker = await untilBusy(first)
-  process.kill(worker, 'SIGSTOP')
-  first.child.kill('SIGKILL')
-  await first.ended
-  expect(isAlive(worker)).toBe(true)
-  const second = await place.serve(...SERVE)
-  expect(isAlive(worker)).toBe(false)
-  expect(await unanswered).toBeInstanceOf(Error)
-  const { body } = await query(second, id, 'SELECT n FROM t', first.key)
-  expect(body['rows']).toEqual([])
-  expect(await second.stop()).toEqual([0, null])
-  checkIntegrity(place.dataDir)
-})
-
 test('only the node is killed during a long write of a worker, and a new one starts at once: it ends the worker before it serves, and nothing unacknowledged appears later (invariant 2)', async () => {
   const place = new Workplace()
   const first = await place.serve(...SERVE)

@@ -56,13 +56,4 @@ export class ChildLink<Sent, Received> {
   kill(): void {
     this.#child.kill()
   }
-
-  /** See {@link Child.halt}. */
-  halt(): void {
-    this.#child.halt()
-  }
-
-  goOn(): void {
-    this.#child.goOn()
-  }
 }

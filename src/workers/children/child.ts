@@ -18,16 +18,12 @@ export interface Child {
   /** Resolves once the process has ended, and all of its messages have come. */
   readonly ended: Promise<void>
   kill(): void
-  /** Nothing of it runs until {@link goOn}. It can be killed meanwhile; and ends with a next owner, if this process does not live to call that. */
-  halt(): void
-  goOn(): void
 }
 
 /** A child of this very process. @param process see spawn-child.ts */
 export function ownChild(process: ChildProcess): Child {
-  const identity = processIdentity(process.pid as number)
   return {
-    identity,
+    identity: processIdentity(process.pid as number),
     requests: process.stdio[REQUESTS_FD] as Writable,
     answers: process.stdio[ANSWERS_FD] as Readable,
     get hasExited() {
@@ -41,8 +37,5 @@ export function ownChild(process: ChildProcess): Child {
       () => {},
     ),
     kill: () => void process.kill('SIGKILL'),
-    // Elsewhere than on Linux, the next owner could not end it.
-    halt: () => void (identity.startTime !== null && process.kill('SIGSTOP')),
-    goOn: () => void process.kill('SIGCONT'),
   }
 }

@@ -185,23 +185,11 @@ class ForkedChild implements Child {
   }
 
   kill(): void {
-    this.#tell('SIGKILL')
-  }
-
-  halt(): void {
-    this.#tell('SIGSTOP')
-  }
-
-  goOn(): void {
-    this.#tell('SIGCONT')
-  }
-
-  #tell(signal: NodeJS.Signals): void {
     const { pid, startTime } = this.identity
     // It is not this process's own child, so that its pid may be another process's once it has exited.
     if (pid === 0 || this.hasExited || isRunning(pid, startTime) === false) return
     try {
-      process.kill(pid, signal)
+      process.kill(pid, 'SIGKILL')
     } catch {
       // Gone meanwhile.
     }

@@ -1,60 +1,42 @@
 import { open, stat } from 'node:fs/promises'
-import type { Clock } from '../../base/clock.ts'
 import { SYNC_EVERY_BYTES } from '../../base/durable-files.ts'
 import { LruCache } from '../../base/lru-cache.ts'
 import type { StorePaths } from '../../base/store-paths.ts'
 
 /** A shorter file never holds up others for long. A WAL that overwrites itself keeps half of it. */
 const FROM_BYTES = 2 * SYNC_EVERY_BYTES
-/**
- * A flush that takes longer halts the writer. The COMMIT of a large transaction, or a checkpoint, writes as fast as the disk, or
- * faster: each piece is then longer than the one before it, up to 380 MB, measured.
- */
-const HALT_AFTER_MS = 5
-/** No longer: the disk may hang. */
-const HALTED_UNTIL_MS = 250
 /** What a disk says that could not store something. */
 const DISK_ERRORS: readonly unknown[] = ['EIO', 'ENOSPC', 'EDQUOT']
 /** Files whose last changes are remembered: more than workers write at a time. */
 const FILES_MAX = 256
 
-/** A worker that works long for a cell. */
-export interface Writer {
-  /** Halts it, if it still works for the cell and others have had work lately. */
-  halt(): void
-  /** No-op if it is not halted. */
-  goOn(): void
-}
-
 /**
  * Has what long work writes stored while it is written. SQLite leaves a large transaction, or a checkpoint, to one fsync at its
  * end, and the small fsyncs of all other cells wait behind that in the disk's queue: up to 230 ms for 350 MB, measured. In
- * pieces, they wait for one piece. While a piece takes long and others work, no next one is written.
+ * pieces, they wait for one piece.
  *
  * The fsync at the end still tells the worker of every error: its descriptor was opened before the writes. A worker that is killed
  * before that can't tell anybody, and the system tells nobody twice: so a failed flush is told to whoever made this.
  */
 export class EarlyFlushes {
   readonly #paths: StorePaths
-  readonly #clock: Clock
   readonly #onFailed: (cellId: string, error: unknown) => void
-  /** Who works long for a cell, by cell. */
-  readonly #waiting = new Map<string, Writer>()
+  /** Cells that a worker works long for. */
+  readonly #waiting = new Set<string>()
   /** Epoch milliseconds of the last change that was flushed, by file. */
   readonly #flushed = new LruCache<number>(FILES_MAX)
   /** Of the cell whose turn it is. */
   #current: Promise<void> | undefined
 
   /** @param onFailed what the cell's files hold may be in memory alone, though a later fsync of them succeeds; must not throw */
-  constructor(paths: StorePaths, clock: Clock, onFailed: (cellId: string, error: unknown) => void) {
+  constructor(paths: StorePaths, onFailed: (cellId: string, error: unknown) => void) {
     this.#paths = paths
-    this.#clock = clock
     this.#onFailed = onFailed
   }
 
   /** Call it again and again while a worker works for the cell. One file is flushed at a time: others need the thread pool, too. */
-  look(cellId: string, writer: Writer): void {
-    this.#waiting.set(cellId, writer)
+  look(cellId: string): void {
+    this.#waiting.add(cellId)
     if (this.#current === undefined) void this.#run()
   }
 
@@ -70,48 +52,35 @@ export class EarlyFlushes {
   }
 
   async #run(): Promise<void> {
-    for (const [cellId, writer] of this.#waiting) {
+    for (const cellId of this.#waiting) {
       this.#waiting.delete(cellId)
-      this.#current = this.#flushCell(cellId, writer)
+      this.#current = this.#flushCell(cellId)
       await this.#current
     }
     this.#current = undefined
   }
 
-  async #flushCell(cellId: string, writer: Writer): Promise<void> {
+  async #flushCell(cellId: string): Promise<void> {
     const { wal, database } = this.#paths.cell(cellId)
     for (const file of [wal, database]) {
-      const error = await this.#flush(file, writer)
+      const error = await this.#flush(file)
       if (error !== undefined) this.#onFailed(cellId, error)
     }
   }
 
   /** @returns the error of the disk */
-  async #flush(file: string, writer: Writer): Promise<unknown> {
+  async #flush(file: string): Promise<unknown> {
     try {
       const { size, mtimeMs } = await stat(file)
       if (size < FROM_BYTES || this.#flushed.get(file) === mtimeMs) return undefined
       this.#flushed.set(file, mtimeMs)
       // Only workers have cells open: nobody's locks are dropped here as the file is closed (invariant 4).
       await using opened = await open(file, 'r')
-      await this.#halting(writer, opened.datasync())
+      await opened.datasync()
       return undefined
     } catch (error) {
       // The file is gone, for example.
       return DISK_ERRORS.includes((error as NodeJS.ErrnoException).code) ? error : undefined
-    }
-  }
-
-  async #halting(writer: Writer, flush: Promise<void>): Promise<void> {
-    const timers = [
-      this.#clock.setTimer(() => writer.halt(), HALT_AFTER_MS),
-      this.#clock.setTimer(() => writer.goOn(), HALTED_UNTIL_MS),
-    ]
-    try {
-      await flush
-    } finally {
-      for (const timer of timers) timer.cancel()
-      writer.goOn()
     }
   }
 }

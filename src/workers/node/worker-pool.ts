@@ -11,7 +11,6 @@ import type { CellMetrics } from '../../store/store-metrics.ts'
 import type { WorkerSettings, WorkerTask, WorkerTaskResults } from '../protocol/protocol.ts'
 import { CellPlacement } from './cell-placement.ts'
 import { countCrash, crashOutcome, isForStatement } from './crash-outcome.ts'
-import type { Writer } from './early-flushes.ts'
 import { EndedWorkers } from './ended-workers.ts'
 import { KillBudget } from './kill-budget.ts'
 import { killReason, type WorkerLimits } from './kill-reason.ts'
@@ -39,7 +38,7 @@ export interface WorkerPoolParts {
   /** A worker process has ended. */
   ended(worker: WorkerHandle): void
   /** Called again and again while a worker works long for a cell. */
-  worksLong(cellId: string, writer: Writer): void
+  worksLong(cellId: string): void
   /** After a worker's end. Resolves when it is known whether the disk has failed under a cell that it worked long for; undefined: it is now. */
   finishFlush(): Promise<void> | undefined
   /** Starts a process. @throws the system's error if it can't */
@@ -56,8 +55,6 @@ export interface WorkerPoolParts {
 
 /** How often the running statements are checked. */
 const CHECK_MS = 10
-/** Who had work in this time may have some again at any moment. */
-const OTHERS_MS = 1_000
 /** Memory, waiting times and isolated slots are checked once in this many checks. */
 const SLOW_CHECKS = 10
 /** How often a task is tried if its worker ends. */
@@ -290,29 +287,10 @@ export class WorkerPool {
     if (work === undefined) return
     const { cellId, accountId } = chargedFor(work)
     const ranMs = slot.ranMs(work, now)
-    if (slot.holdsUpOthers(work)) slot.worker?.goOn()
-    if (now - work.since >= CHECK_MS) this.#worksLong(slot, cellId)
+    if (now - work.since >= CHECK_MS) this.#parts.worksLong(cellId)
     if (this.#placement.isProbationary(slot)) probation.ranOnProbation(accountId, ranMs)
     else if (isolated.of(cellId) === slot && ranMs > this.#parts.limits.holdMs)
       this.#placement.isolate({ cellId, accountId })
-  }
-
-  #worksLong(slot: WorkerSlot, cellId: string): void {
-    const { worker } = slot
-    this.#parts.worksLong(cellId, {
-      halt: () => {
-        if (slot.worker === worker && this.#mayHalt(slot, cellId)) worker?.halt()
-      },
-      goOn: () => worker?.goOn(),
-    })
-  }
-
-  /** Whether it still works for the cell, nobody waits for it, and others have work who may wait for the disk. */
-  #mayHalt(slot: WorkerSlot, cellId: string): boolean {
-    const { work } = slot
-    if (work === undefined || chargedFor(work).cellId !== cellId || slot.holdsUpOthers(work)) return false
-    const since = this.#parts.clock.monotonic() - OTHERS_MS
-    return this.#placement.slots.some((other) => other !== slot && other.hasWorkedSince(since))
   }
 
   #lost(slot: WorkerSlot, lost: LostWorker): void {

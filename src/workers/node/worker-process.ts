@@ -87,7 +87,6 @@ export class WorkerProcess {
   onTask: ((cellId: string, ms: number) => void) | undefined
   readonly #link: ChildLink<ToWorker, FromWorker>
   readonly #tasks = new Map<number, Task>()
-  #isHalted = false
   readonly #collections = new Map<number, PromiseWithResolvers<CollectedLogs<PackedPiece>>>()
   /** Cells whose record the worker has. */
   readonly #sentRecords = new Set<string>()
@@ -275,18 +274,6 @@ export class WorkerProcess {
   /** Milliseconds that it was ready to run but had no processor. */
   waitedMs(): number {
     return waitedMs(this.identity.pid)
-  }
-
-  /** Nothing of it runs until {@link goOn}. For its work that is as if it waited for the disk. */
-  halt(): void {
-    this.#isHalted = true
-    this.#link.halt()
-  }
-
-  goOn(): void {
-    if (!this.#isHalted) return
-    this.#isHalted = false
-    this.#link.goOn()
   }
 
   /** Milliseconds that it ran on a processor. */

@@ -111,7 +111,7 @@ export class WorkerService implements CellService {
     this.#options = options
     this.#upkeep = new Upkeep(core)
     this.#backoff = new CellBackoff(clock)
-    this.#flushes = new EarlyFlushes(paths, clock, (cellId, error) => this.#flushFailed(cellId, error))
+    this.#flushes = new EarlyFlushes(paths, (cellId, error) => this.#flushFailed(cellId, error))
     this.#leftLogs = new LeftLogs(paths, log, this.#flushes)
     this.#forks = new ForkServer(clock, log)
     this.#imports = new ImportProcesses(clock, log, this.#forks)
@@ -136,7 +136,7 @@ export class WorkerService implements CellService {
       record: (cellId) => core.findCell(cellId),
       publish: (identities) => core.publishWorkers(identities),
       ended: (worker) => this.#ended(worker),
-      worksLong: (cellId, writer) => this.#flushes.look(cellId, writer),
+      worksLong: (cellId) => this.#flushes.look(cellId),
       finishFlush: () => this.#finishFlush(),
       spawnWorker: async () => {
         const child = await this.#forks.start({ child: 'worker', memoryMax: limits.memoryMax })

@@ -112,11 +112,6 @@ export class WorkerSlot {
     return this.#worker?.mayHaveUsed(cellId) === true
   }
 
-  /** Whether a batch runs, or has ended since then. @param time monotonic */
-  hasWorkedSince(time: number): boolean {
-    return this.#batch !== undefined || this.#idleSince >= time
-  }
-
   /** Milliseconds that the work has run: see {@link ranMs}. */
   ranMs(work: RunningWork, now: number): number {
     return ranMs(work, this.#worker, now)

@@ -37,7 +37,6 @@ export class ScriptedWorker implements WorkerHandle {
   isReady = false
   counts: WorkerCounts = { statements: 0, commits: 0, open: 0 }
   isKilled = false
-  isHalted = false
   isStopped = false
   yields = false
   isEnded = false
@@ -174,14 +173,6 @@ export class ScriptedWorker implements WorkerHandle {
 
   waitedMs(): number {
     return this.waited
-  }
-
-  halt(): void {
-    this.isHalted = true
-  }
-
-  goOn(): void {
-    this.isHalted = false
   }
 
   processorMs(): number {

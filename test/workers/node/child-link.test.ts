@@ -16,8 +16,6 @@ function childWithPipes() {
     signal: null,
     ended: new Promise(() => {}),
     kill: () => {},
-    halt: () => {},
-    goOn: () => {},
   }
   return { child, answers }
 }

@@ -3,8 +3,7 @@ import { type FileHandle, open } from 'node:fs/promises'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { newCellId, StorePaths } from '../../../src/base/store-paths.ts'
 import { quarantineUnstored } from '../../../src/engine/quarantine.ts'
-import { EarlyFlushes, type Writer } from '../../../src/workers/node/early-flushes.ts'
-import { FakeClock } from '../../support/fake-clock.ts'
+import { EarlyFlushes } from '../../../src/workers/node/early-flushes.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 import { until } from '../../support/until.ts'
 import { openWorkerStore } from '../../support/worker-store.ts'
@@ -26,30 +25,15 @@ async function flushesAnswer(...codes: (string | undefined)[]) {
   })
 }
 
-class StubWriter implements Writer {
-  isHalted = false
-
-  halt(): void {
-    this.isHalted = true
-  }
-
-  goOn(): void {
-    this.isHalted = false
-  }
-}
-
 function flushesOfOneCell() {
   const paths = new StorePaths(tempDirectory())
   const id = newCellId()
   const cell = paths.cell(id)
   fs.mkdirSync(cell.directory, { recursive: true })
   const failed = vi.fn()
-  const clock = new FakeClock()
-  const flushes = new EarlyFlushes(paths, clock, failed)
-  const writer = new StubWriter()
-  const begin = () => flushes.look(id, writer)
+  const flushes = new EarlyFlushes(paths, failed)
   const look = async () => {
-    begin()
+    flushes.look(id)
     await flushes.underWay
   }
   const write = (file: string, bytes: number, changedAtS: number) => {
@@ -57,7 +41,7 @@ function flushesOfOneCell() {
     fs.truncateSync(file, bytes)
     fs.utimesSync(file, changedAtS, changedAtS)
   }
-  return { id, cell, clock, failed, flushes, writer, begin, look, write }
+  return { id, cell, failed, flushes, look, write }
 }
 
 describe('What a worker writes for long', () => {
@@ -81,46 +65,16 @@ describe('What a worker writes for long', () => {
 
   test('ends with the flush that is under way when a worker has ended, however long others go on', async () => {
     const datasync = await flushesAnswer()
-    const { cell, flushes, begin, write } = flushesOfOneCell()
+    const { id, cell, flushes, write } = flushesOfOneCell()
     write(cell.wal, LONG_BYTES, 1)
-    begin()
+    flushes.look(id)
     // As somebody else's long statement does: the next look comes before this flush is over.
-    begin()
+    flushes.look(id)
     await flushes.finish()
     write(cell.wal, LONG_BYTES, 2)
     await new Promise(setImmediate)
     expect(flushes.underWay).toBeUndefined()
     expect(datasync).toHaveBeenCalledTimes(1)
-  })
-
-  test('waits while a flush takes long, and goes on after it: the next piece is no longer than this one', async () => {
-    const datasync = await flushesAnswer()
-    const { cell, clock, flushes, writer, begin, write } = flushesOfOneCell()
-    const disk = Promise.withResolvers<void>()
-    datasync.mockReturnValueOnce(disk.promise)
-    write(cell.wal, LONG_BYTES, 1)
-    begin()
-    await until(() => datasync.mock.calls.length > 0, 'the flush has begun')
-    expect(writer.isHalted).toBe(false)
-    clock.advance(5)
-    expect(writer.isHalted).toBe(true)
-    disk.resolve()
-    await flushes.underWay
-    expect(writer.isHalted).toBe(false)
-    expect(clock.nextTimerMs).toBeUndefined()
-  })
-
-  test('goes on after a quarter of a second, should the disk hang', async () => {
-    const datasync = await flushesAnswer()
-    const { cell, clock, writer, begin, write } = flushesOfOneCell()
-    datasync.mockReturnValueOnce(new Promise(() => {}))
-    write(cell.wal, LONG_BYTES, 1)
-    begin()
-    await until(() => datasync.mock.calls.length > 0, 'the flush has begun')
-    clock.advance(249)
-    expect(writer.isHalted).toBe(true)
-    clock.advance(1)
-    expect(writer.isHalted).toBe(false)
   })
 
   test.each(['EIO', 'ENOSPC', 'EDQUOT'])('is told of if the disk refuses it: %s', async (code) => {

@@ -219,20 +219,3 @@ test('a kill of a process that has exited hits no other one, though its pid may 
   other.kill()
   await other.ended
 })
-
-test('a process is halted and goes on, whoever has started it; one that has ended is left alone', async () => {
-  const child = await forkServer().start(WORKER)
-  const { pid } = child.identity
-  const isStopped = () => /^State:\s+T/m.test(fs.readFileSync(`/proc/${pid}/status`, 'utf8'))
-  child.halt()
-  await until(isStopped, 'it is halted')
-  child.goOn()
-  await until(() => !isStopped(), 'it goes on')
-  expect(await answerOf(child)).toBeDefined()
-  child.halt()
-  child.kill()
-  await child.ended
-  child.halt()
-  child.goOn()
-  expect(isAlive(pid)).toBe(false)
-})

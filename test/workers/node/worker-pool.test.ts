@@ -1,7 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { Writer } from '../../../src/workers/node/early-flushes.ts'
-import type { ScriptedWorker } from '../../support/workers/scripted-worker.ts'
-import { A, B, C, HOLD_MS, ISOLATION_MS, ScriptedWorkers } from '../../support/workers/scripted-workers.ts'
+import { A, B, HOLD_MS, ISOLATION_MS, ScriptedWorkers } from '../../support/workers/scripted-workers.ts'
 
 describe('batches', () => {
   test('what comes in one turn of the event loop makes one; what comes meanwhile makes the next', async () => {
@@ -235,62 +233,4 @@ test('what a batch had no time for runs in the next one, behind other accounts, 
   expect(asked[0]?.answer).toBe('one')
   expect(worker.given.slice(0, 2)).toEqual(['neighbour', '2'])
   worker.say({ type: 'done', returned: [1], spent: [] })
-})
-
-test('a worker that works long can be halted while another one has work, and for a second after that: a lone statement is never held up', async () => {
-  let writer: Writer | undefined
-  const worksLong = (_: string, each: Writer) => {
-    writer = each
-  }
-  const node = await ScriptedWorkers.started({ count: 2, worksLong })
-  node.sql(A, 'long')
-  await node.settle()
-  const { busy } = node
-  busy.say({ type: 'started', index: 0 })
-  await node.pass(20)
-  const isHalted = () => {
-    writer?.halt()
-    const was = busy.isHalted
-    writer?.goOn()
-    expect(busy.isHalted).toBe(false)
-    return was
-  }
-  expect(writer).toBeDefined()
-  expect(isHalted()).toBe(false)
-  node.put(B, 'b')
-  await node.settle()
-  expect(isHalted()).toBe(true)
-  node.busy.answer({ 0: 1 })
-  node.busy.say({ type: 'done' })
-  node.clock.advance(1_000)
-  expect(isHalted()).toBe(true)
-  node.clock.advance(1)
-  expect(isHalted()).toBe(false)
-})
-
-test('a halted worker goes on as soon as somebody else waits for it, and is not halted while somebody does, or once it works for another cell', async () => {
-  let writer: Writer | undefined
-  const worksLong = (_: string, each: Writer) => {
-    writer ??= each
-  }
-  const node = await ScriptedWorkers.started({ count: 2, worksLong })
-  node.put(B, 'elsewhere')
-  node.sql(A, 'long')
-  await node.settle()
-  const busy = node.all.find(({ given }) => given.includes('long')) as ScriptedWorker
-  busy.say({ type: 'started', index: 0 })
-  await node.pass(20)
-  writer?.halt()
-  expect(busy.isHalted).toBe(true)
-  node.put(C, 'waits')
-  await node.pass(10)
-  expect(busy.isHalted).toBe(false)
-  writer?.halt()
-  expect(busy.isHalted).toBe(false)
-  busy.answer({ 0: 1 })
-  busy.say({ type: 'done' })
-  expect(busy.given).toEqual(['waits'])
-  busy.say({ type: 'started', index: 0 })
-  writer?.halt()
-  expect(busy.isHalted).toBe(false)
 })
