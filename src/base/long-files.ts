@@ -2,16 +2,11 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { fsyncDirectory, fsyncDirectoryAside } from './durable-files.ts'
 
-/** What the disk is given back at a time. */
-export const GIVEN_BACK_BYTES = 8 * 1_048_576
-
 /**
- * Whether a file is so long that the fsyncs of others would wait if its bytes were given back at once: a file system that tells the
- * disk which blocks are free (`discard`) has it busy with 350 MB for 60 ms, measured on ext4.
+ * What the disk is given back at a time; a shorter file is removed as it is. A file system that tells the disk which blocks are free
+ * (`discard`) has it busy with 350 MB for 60 ms, measured on ext4, and the fsyncs of others wait for that.
  */
-function isLong(file: string): boolean {
-  return (fs.statSync(file, { throwIfNoEntry: false })?.size ?? 0) > GIVEN_BACK_BYTES
-}
+export const GIVEN_BACK_BYTES = 8 * 1_048_576
 
 /**
  * Removes a file, if it is there, and gives the bytes of a long one back in pieces. One that has another name keeps them. Only for files that
@@ -28,37 +23,27 @@ export function removeLong(file: string): void {
   }
 }
 
-/** As {@link removeLong}, of a file or a folder, in the thread pool. */
-export async function removeLongAside(entry: string): Promise<void> {
-  const long: fs.promises.FileHandle[] = []
-  try {
-    for (const file of longFilesIn(entry)) {
-      const handle = await fs.promises.open(file, 'r+').catch(() => undefined)
-      if (handle !== undefined) long.push(handle)
-    }
-    await fs.promises.rm(entry, { recursive: true, force: true })
-    for (const file of long) await giveBackAside(file, path.dirname(entry))
-  } finally {
-    await Promise.all(long.map((file) => file.close()))
-  }
+/** {@link removeLong} in the thread pool. */
+export async function removeLongAside(file: string): Promise<void> {
+  await using handle = await openedIfLongAside(file)
+  await fs.promises.rm(file, { force: true })
+  if (handle !== undefined) await giveBackAside(handle, path.dirname(file))
 }
 
-/** In a folder, or the file itself; none if it is gone, or can't be read. */
-function longFilesIn(entry: string): string[] {
-  try {
-    const isFolder = fs.statSync(entry).isDirectory()
-    const names = isFolder ? fs.readdirSync(entry, { recursive: true, encoding: 'utf8' }) : ['']
-    return names.map((name) => path.join(entry, name)).filter(isLong)
-  } catch {
-    return []
-  }
-}
-
+/** Undefined also if this process may not write to it, or the disk fails: its bytes are given back at once then. */
 function openedIfLong(file: string): number | undefined {
   try {
-    return isLong(file) ? fs.openSync(file, 'r+') : undefined
+    return fs.statSync(file).size > GIVEN_BACK_BYTES ? fs.openSync(file, 'r+') : undefined
   } catch {
-    // The file is gone, or this process may not write to it, or the disk fails: its bytes are given back at once.
+    return undefined
+  }
+}
+
+async function openedIfLongAside(file: string): Promise<fs.promises.FileHandle | undefined> {
+  try {
+    const { size } = await fs.promises.stat(file)
+    return size > GIVEN_BACK_BYTES ? await fs.promises.open(file, 'r+') : undefined
+  } catch {
     return undefined
   }
 }
@@ -67,9 +52,7 @@ function giveBack(fd: number, folder: string): void {
   try {
     // A power loss must not bring back a part of it: a part of a log is a log.
     fsyncDirectory(folder)
-    for (const length of lengths(fs.fstatSync(fd))) {
-      fs.ftruncateSync(fd, length)
-    }
+    for (const length of lengths(fs.fstatSync(fd))) fs.ftruncateSync(fd, length)
   } catch {
     // What is left is given back as the file is closed.
   }

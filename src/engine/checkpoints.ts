@@ -1,5 +1,4 @@
 import fs from 'node:fs'
-import { GIVEN_BACK_BYTES } from '../base/long-files.ts'
 import { CellError } from '../errors.ts'
 import { PAGE_BYTES } from './cell-settings.ts'
 import type { CellState } from './cell-state.ts'
@@ -60,8 +59,6 @@ export class Checkpoints {
   #isDue = false
   /** A checkpoint has moved all of the log, and nothing was committed since. */
   #isAllMoved = false
-  /** To which SQLite cuts the log when it begins it again. */
-  #sizeLimit: number
 
   constructor(
     connection: Connection,
@@ -75,7 +72,6 @@ export class Checkpoints {
     this.#bounds = bounds
     this.#events = events
     this.#nextBytes = bounds.checkpointBytes
-    this.#sizeLimit = bounds.checkpointBytes
   }
 
   state(): WalState {
@@ -107,12 +103,8 @@ export class Checkpoints {
 
   /** How many frames the log had before the commit that ends at so many. @throws `Error` if the log is not as SQLite says */
   framesBefore(frames: number): number {
-    using log = new WalReader(this.#wal)
+    using log = new WalReader(`${this.#path}-wal`)
     return log.framesBefore(frames)
-  }
-
-  get #wal(): string {
-    return `${this.#path}-wal`
   }
 
   get inTransaction(): boolean {
@@ -122,8 +114,6 @@ export class Checkpoints {
   /**
    * Moves the write-ahead log into the database file.
    *
-   * @param mode `TRUNCATE` also waits for those who read the log, and leaves it empty: backups and shipping take a log that is not for one
-   * that is still to be stored
    * @returns false if it could not finish: something holds it up, or a transaction is open
    */
   run(mode: 'PASSIVE' | 'TRUNCATE' = 'PASSIVE'): boolean {
@@ -152,22 +142,8 @@ export class Checkpoints {
     if (isComplete) {
       this.#nextBytes = this.#bounds.checkpointBytes
       this.#triedToRelieve = 0
-      this.#cutByPieces()
     }
     return isComplete
-  }
-
-  /** A log that one huge transaction has made long loses a piece each time it begins again: see long-files.ts. Never throws. */
-  #cutByPieces(): void {
-    try {
-      const size = fs.statSync(this.#wal, { throwIfNoEntry: false })?.size ?? 0
-      const limit = Math.max(this.#bounds.checkpointBytes, size - GIVEN_BACK_BYTES)
-      if (limit === this.#sizeLimit) return
-      this.#connection.exec(`PRAGMA journal_size_limit = ${limit}`)
-      this.#sizeLimit = limit
-    } catch {
-      // The checkpoint has succeeded all the same. The log is cut as the limit was.
-    }
   }
 
   /**

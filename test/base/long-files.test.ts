@@ -52,18 +52,14 @@ test('a file that has another name keeps its bytes', async () => {
   expect(fs.statSync(file).size).toBe(LONG_BYTES)
 })
 
-test('a folder goes with all that it has, long or short; a missing one is no error', async () => {
-  const folder = tempDirectory()
-  fs.mkdirSync(path.join(folder, 'inner'))
-  for (const [name, bytes] of [
-    ['inner/long', LONG_BYTES],
-    ['inner/short', 1],
-    ['long', LONG_BYTES],
-  ] as const) {
-    fs.writeFileSync(path.join(folder, name), '')
-    fs.truncateSync(path.join(folder, name), bytes)
-  }
-  await removeLongAside(folder)
-  expect(fs.existsSync(folder)).toBe(false)
-  await removeLongAside(folder)
+test('in the thread pool it is the same: a long file goes in pieces, and a missing one is no error', async () => {
+  const file = fileOf(LONG_BYTES)
+  const handle = await fs.promises.open(file)
+  const prototype: fs.promises.FileHandle = Object.getPrototypeOf(handle)
+  const cuts = vi.spyOn(prototype, 'truncate')
+  await removeLongAside(file)
+  expect(cuts.mock.calls).toEqual([[1.5 * GIVEN_BACK_BYTES], [0.5 * GIVEN_BACK_BYTES]])
+  expect(fs.existsSync(file)).toBe(false)
+  await handle.close()
+  await removeLongAside(file)
 })
