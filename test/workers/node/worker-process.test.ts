@@ -12,7 +12,8 @@ import {
   type WorkerMessage,
   WorkerProcess,
 } from '../../../src/workers/node/worker-process.ts'
-import type { WorkerSettings } from '../../../src/workers/protocol/protocol.ts'
+import { MessageReader } from '../../../src/workers/protocol/messages.ts'
+import type { FromWorker, WorkerSettings } from '../../../src/workers/protocol/protocol.ts'
 import { descendantsOf, isAlive } from '../../support/processes.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 import { until } from '../../support/until.ts'
@@ -238,7 +239,11 @@ async function workerWithCells(count: number) {
   onTestFinished(() => void configure.mockRestore())
   const node = await openWorkerStore()
   const cellIds = Array.from({ length: count }, () => node.store.createCell().id)
-  const worker = new WorkerProcess(workerOf(500 * MIB), NOBODY, () => {})
+  const child = workerOf(500 * MIB)
+  const messages: FromWorker[] = []
+  const reader = new MessageReader((message) => messages.push(message as FromWorker))
+  child.answers.on('data', (chunk) => reader.push(chunk))
+  const worker = new WorkerProcess(child, NOBODY, () => {})
   onTestFinished(async () => {
     worker.stop()
     await worker.ended
@@ -247,22 +252,21 @@ async function workerWithCells(count: number) {
   await worker.ready
   const record = (cellId: string) => node.store.findCell(cellId)
   const look = (cellId: string) => worker.runTask({ task: 'look-at-log', cellId }, record(cellId))
-  return { worker, cellIds, record, look }
+  return { worker, messages, cellIds, record, look }
 }
 
 test('a batch waits for the tasks of its own cells, and for one of those of others', async () => {
-  const { worker, cellIds, record, look } = await workerWithCells(60)
+  const { worker, messages, cellIds, record, look } = await workerWithCells(60)
   const last = cellIds.at(-1) as string
-  const ended: string[] = []
-  const tasks = cellIds.map((cellId) => look(cellId).then(() => void ended.push(cellId)))
-  const done = new Promise<void>((resolve) => {
-    worker.onBatch = ({ type }) => type === 'done' && resolve()
-  })
+  const tasks = cellIds.map((cellId) => look(cellId))
   worker.runBatch([{ cellId: last, operations: [{ op: 'kv.get', key: 'k' }] }], record)
-  await done
-  expect(ended).toContain(last)
-  expect(ended.length).toBeLessThan(cellIds.length)
   await Promise.all(tasks)
+  await until(() => messages.some(({ type }) => type === 'done'), 'the batch ends')
+  // The order in which the worker said so: here, all of it may come in one piece.
+  const ended = messages.filter(({ type }) => type === 'reply' || type === 'done')
+  const before = ended.slice(0, ended.findIndex(({ type }) => type === 'done'))
+  expect(before).toContainEqual(expect.objectContaining({ type: 'reply', id: cellIds.length }))
+  expect(before.length).toBeLessThan(cellIds.length)
 })
 
 test('a worker that is told to stop answers all of its tasks first', async () => {
