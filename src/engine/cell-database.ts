@@ -97,6 +97,7 @@ export class CellDatabase {
         rolledBack: (mark) => {
           this.#runner?.statements.rolledBack()
           this.recorder?.rolledBack(mark)
+          this.#undone()
         },
       })
       const { shared } = settings
@@ -124,11 +125,16 @@ export class CellDatabase {
           after: () => hooks.afterCheckpoint?.(this),
           failure: (error) => this.failure(error),
           failed: (error) => this.#failed(error),
+          long: () => {
+            if (!settings.leavesLongLogs) this.shortenLog()
+          },
         },
       )
       if (durability !== 'relaxed') this.#walReserve = new WalReserve(`${path}-wal`, checkpointBytes)
       this.syncs.opened()
       hooks.opened?.(this)
+      // Its process was killed in a transaction.
+      this.checkpoints.notCommitted()
     } catch (error) {
       const failure = toCellError(error, { path, limits })
       const isLeftAlone = failure.details.reason !== undefined && connection && closeLeavingLog(connection)
@@ -208,6 +214,7 @@ export class CellDatabase {
       // What `OR FAIL` leaves behind outside of a transaction is committed. Nobody can tell whether it has left anything.
       const isFailed = failure.code === 'constraint_violation' || this.recorder?.isTouched === true
       if (isFailed && this.#transactions.depth === 0) this.#changed(UNKNOWN_WEIGHT)
+      this.#undone()
       throw failure
     }
   }
@@ -308,6 +315,7 @@ export class CellDatabase {
       if (this.#transactions.depth === 0) this.#changed(weight)
       return value
     } catch (error) {
+      this.#undone()
       throw this.failure(error)
     }
   }
@@ -332,6 +340,11 @@ export class CellDatabase {
   /** @throws `store_closed`, `cell_quarantined`; `sql_error` inside a transaction that a statement has ended */
   assertUsable(): void {
     this.#state.assertUsable()
+  }
+
+  /** Cuts the write-ahead log if its file is long and no commit waits for its fsync: see `leavesLongLogs`. Never throws. */
+  shortenLog(): void {
+    if (!this.syncs.pending) this.checkpoints.shorten()
   }
 
   /** Another value than before if another program has committed to the file meanwhile; our own commits don't count. */
@@ -419,6 +432,11 @@ export class CellDatabase {
     if (knownFrames === undefined) return
     this.times?.counted(knownFrames)
     if (!this.syncs.pending) this.#walReserve?.keep(knownFrames)
+  }
+
+  /** A change outside of a transaction has failed. */
+  #undone(): void {
+    if (!this.#connection.inTransaction) this.checkpoints.notCommitted()
   }
 
   #failed(error: unknown): void {

@@ -29,6 +29,11 @@ export interface CellDatabaseSettings {
   temporary?: 'files' | 'memory' | undefined
   /** Checkpoint once the write-ahead log holds this many bytes. */
   checkpointBytes: number
+  /**
+   * A long log is cut only when {@link CellDatabase.shortenLog} is called. For a worker: the log may tell whether a commit counts, until
+   * its node has heard of that.
+   */
+  leavesLongLogs?: boolean | undefined
   /** What the owner has added to SQL. */
   ownerFunctions?: OwnerFunctions | undefined
   /** No statement attaches a file below it. */

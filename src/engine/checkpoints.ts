@@ -2,8 +2,9 @@ import fs from 'node:fs'
 import { CellError } from '../errors.ts'
 import { PAGE_BYTES } from './cell-settings.ts'
 import type { CellState } from './cell-state.ts'
+import { cutLongLog, dataVersion, logFileBytes, longLogBytes } from './long-log.ts'
 import type { Connection, Statement } from './sqlite.ts'
-import { WalReader, walBytes } from './wal-file.ts'
+import { FRAME_BYTES, WalReader, walBytes } from './wal-file.ts'
 
 export interface WalState {
   /** Frames in the write-ahead log, up to the last commit. */
@@ -27,6 +28,8 @@ export interface CheckpointEvents {
   failure(error: unknown): CellError
   /** A checkpoint that nobody asked for has failed. Must not throw. */
   failed(error: unknown): void
+  /** The log's file is long, and nothing keeps it from being cut: {@link Checkpoints.shorten}. Must not throw. */
+  long(): void
 }
 
 /** Measuring the log costs as much as a read, so small changes of known size are counted first. */
@@ -59,6 +62,9 @@ export class Checkpoints {
   #isDue = false
   /** A checkpoint has moved all of the log, and nothing was committed since. */
   #isAllMoved = false
+  /** The log's file was found to be long, and was not cut since. */
+  #isLong = false
+  #movedFrames = 0
 
   constructor(
     connection: Connection,
@@ -101,6 +107,18 @@ export class Checkpoints {
     return this.#frames
   }
 
+  /** The log's file is long: {@link shorten} cuts it. */
+  get isLong(): boolean {
+    return this.#isLong
+  }
+
+  /** @returns bytes of logs that checkpoints have moved since the last call */
+  takeMovedBytes(): number {
+    const bytes = this.#movedFrames * FRAME_BYTES
+    this.#movedFrames = 0
+    return bytes
+  }
+
   /** How many frames the log had before the commit that ends at so many. @throws `Error` if the log is not as SQLite says */
   framesBefore(frames: number): number {
     using log = new WalReader(`${this.#path}-wal`)
@@ -129,21 +147,44 @@ export class Checkpoints {
     if (this.#connection.inTransaction) return false
     this.#frames = undefined
     const wal = this.state()
+    const isLong = mode === 'TRUNCATE' && this.#isFileLong()
     if (wal.frames > wal.checkpointed) this.#events.before(wal)
-    else if (mode === 'PASSIVE' || wal.frames === 0) return true
+    else if (mode === 'PASSIVE' || (wal.frames === 0 && !isLong)) return true
+    if (isLong) this.#cutLong()
+    const isComplete = this.#checkpoint(mode)
+    this.#events.after()
+    this.#isAllMoved = isComplete
+    if (isComplete) {
+      this.#movedFrames += wal.frames - wal.checkpointed
+      this.#nextBytes = this.#bounds.checkpointBytes
+      this.#triedToRelieve = 0
+    }
+    return isComplete
+  }
+
+  /** @returns false if something holds it up */
+  #checkpoint(mode: 'PASSIVE' | 'RESTART' | 'TRUNCATE'): boolean {
     const [row] = this.#connection.pragma(`main.wal_checkpoint(${mode})`) as {
       busy: number
       log: number
       checkpointed: number
     }[]
-    this.#events.after()
-    const isComplete = row !== undefined && row.busy === 0 && row.checkpointed >= row.log
-    this.#isAllMoved = isComplete
-    if (isComplete) {
-      this.#nextBytes = this.#bounds.checkpointBytes
-      this.#triedToRelieve = 0
+    return row !== undefined && row.busy === 0 && row.checkpointed >= row.log
+  }
+
+  /** Before a TRUNCATE, which would give all of the bytes back at once. Without success that does the same. */
+  #cutLong(): void {
+    const version = dataVersion(this.#connection)
+    if (!this.#checkpoint('RESTART')) return
+    try {
+      cutLongLog(this.#connection, version)
+    } catch {
+      // Another program writes, or the disk fails: what follows will tell.
     }
-    return isComplete
+  }
+
+  #isFileLong(): boolean {
+    return logFileBytes(this.#path) > longLogBytes(this.#bounds.checkpointBytes)
   }
 
   /**
@@ -208,6 +249,30 @@ export class Checkpoints {
   /** What was pending is on disk: the checkpoint that is due runs now. If it fails, no commit is refused for it. Never throws. */
   stored(): void {
     if (this.#isDue) this.measure()
+    else if (this.#isLong) this.#events.long()
+  }
+
+  /** After a change was rolled back, or a log was found at the opening: what was never committed has left a long file. Never throws. */
+  notCommitted(): void {
+    try {
+      if (!this.#isLong && !this.#isFileLong()) return
+    } catch {
+      // The next change will tell.
+      return
+    }
+    this.#isLong = true
+    this.#events.long()
+  }
+
+  /** Cuts the log, if it is long, and not in use. Never throws. */
+  shorten(): void {
+    if (!this.#isLong || this.#closed || this.#connection.inTransaction) return
+    this.#isLong = false
+    try {
+      if (this.#state.usable) this.#run('TRUNCATE')
+    } catch (error) {
+      this.#events.failed(error)
+    }
   }
 
   /** Measures the log, and checkpoints if it is long. Never throws: the commit before it has succeeded. */
@@ -226,7 +291,9 @@ export class Checkpoints {
       if (this.#isDue) return
       // While another program reads the log, each try costs as much again: the next one waits until the log has grown.
       this.#nextBytes = bytes + this.#bounds.checkpointBytes
-      this.#run('PASSIVE')
+      if (!this.#run('PASSIVE') || bytes <= longLogBytes(this.#bounds.checkpointBytes)) return
+      this.#isLong = true
+      this.#events.long()
     } catch (error) {
       // Inside a transaction SQLite does not tell.
       if (!this.#connection.inTransaction) this.#events.failed(error)

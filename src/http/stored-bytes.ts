@@ -22,8 +22,8 @@ interface Usage {
  * How many bytes the database files of an account's cells have: an estimate. The first question about an account has its
  * cells measured in the background, and the answer is too low until that is done. From then on a cell is measured when it
  * has changed, at most once a second, and once more with a question that comes a second later: what changed in between counts
- * although the cell rests. What a cell's log holds counts once it is moved into the file (`checkpointBytes`). A file that comes,
- * goes or is replaced is measured at once, whoever has it done. One that cannot be read counts as it last was.
+ * although the cell rests. What a cell's log holds counts once it is moved into the file (`checkpointBytes`), and at once what it has
+ * beyond twice that: a long transaction that is not committed, or is in the file already and not cut yet. A file that comes, goes or is replaced is measured at once, whoever has it done. One that cannot be read counts as it last was.
  */
 export class StoredBytes {
   readonly #store: CellDirectory
@@ -105,7 +105,7 @@ export class StoredBytes {
   /** @returns undefined if the cell's folder cannot be read */
   #bytesOf(cellId: string): number | undefined {
     try {
-      return this.#store.databaseBytes(cellId)
+      return this.#store.storedBytes(cellId)
     } catch (error) {
       if (isUnreadable(error)) return undefined
       throw error

@@ -96,6 +96,8 @@ export interface CellDirectory {
   readonly filesReplaced: Emitter<[cellId: string, accountId: string | null]>
   /** Size of a cell's database file; 0 if there is none. @internal */
   databaseBytes(id: string): number
+  /** {@link databaseBytes}, and what its log takes beyond what checkpoints leave to it: a transaction that was never committed can. @internal */
+  storedBytes(id: string): number
   /** A cell's record in the catalog, also of a deleted cell. */
   findCell(id: string): CellRecord | undefined
   /**

@@ -112,7 +112,7 @@ export class CellFiles {
 
   /** Whether a write-ahead log is there: the cell is open, or its process has ended without closing it. */
   hasLog(id: string): boolean {
-    return (fs.statSync(this.#paths.cell(id).wal, { throwIfNoEntry: false })?.size ?? 0) > 0
+    return sizeOf(this.#paths.cell(id).wal) > 0
   }
 
   /** As {@link hasLog}, be it empty. SQLite removes the file only when the last connection of any program is closed properly. */
@@ -122,13 +122,22 @@ export class CellFiles {
 
   /** Size of the database file; 0 if there is none. */
   databaseBytes(id: string): number {
-    return fs.statSync(this.#paths.cell(id).database, { throwIfNoEntry: false })?.size ?? 0
+    return sizeOf(this.#paths.cell(id).database)
   }
 
-  /** Size of database and WAL. `stat` opens no file, so it drops no lock (invariant 4). */
+  /** Size of database and WAL. */
   sizeBytes(id: string): number {
-    const { database, wal } = this.#paths.cell(id)
-    const sizeOf = (file: string) => fs.statSync(file, { throwIfNoEntry: false })?.size ?? 0
-    return sizeOf(database) + sizeOf(wal)
+    return this.storedBytes(id, 0)
   }
+
+  /** Size of the database, and of what its WAL has beyond `logBytes`. */
+  storedBytes(id: string, logBytes: number): number {
+    const { database, wal } = this.#paths.cell(id)
+    return sizeOf(database) + Math.max(0, sizeOf(wal) - logBytes)
+  }
+}
+
+/** 0 for a file that is absent. `stat` opens no file, so it drops no lock (invariant 4). */
+function sizeOf(file: string): number {
+  return fs.statSync(file, { throwIfNoEntry: false })?.size ?? 0
 }

@@ -170,6 +170,11 @@ export class CellStore implements CellDirectory {
   }
 
   /** @internal */
+  storedBytes(id: string): number {
+    return this.core.storedBytes(id)
+  }
+
+  /** @internal */
   checkRoomForCell(accountId: string): void {
     this.core.checkRoomForCell(accountId)
   }

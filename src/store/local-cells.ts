@@ -40,6 +40,8 @@ export interface LocalCellsParts {
   changes: { trackers: ChangeTrackers; progress: BackupProgressTable } | undefined
   /** Where SQLite's temporary data goes: into memory where that is bounded, otherwise into files. */
   temporary?: CellDatabaseSettings['temporary']
+  /** Long logs are cut when the owner of the cells says so. */
+  leavesLongLogs?: boolean
   /** A cell's record in the catalog; undefined for an unknown id. */
   record(id: string): CellRecord | undefined
   /** Called for every expiry that is set. Must not throw. */
@@ -278,13 +280,14 @@ export class LocalCells implements CellProvider {
   }
 
   #newPool(): CellPool {
-    const { paths, settings, hints, changes, temporary, working, memory } = this.#parts
+    const { paths, settings, hints, changes, temporary, leavesLongLogs, working, memory } = this.#parts
     const { clock, openCellsMax } = settings
     const opener = {
       paths: (id: string) => paths.cell(id),
       settings: (id: string) => ({
         ...databaseSettings(settings, this.record(id).durability),
         temporary,
+        leavesLongLogs,
         ownerFunctions: settings.ownerFunctions,
         storeDirectory: paths.root,
         shared: { commits: this.commits, cellId: id },

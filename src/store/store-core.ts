@@ -28,6 +28,7 @@ import { LocalState } from '../catalog/local-state.ts'
 import { RequestedBackups } from '../catalog/requested-backups.ts'
 import { UnknownCells } from '../catalog/unknown-cells.ts'
 import type { Durability } from '../engine/cell-settings.ts'
+import { longLogBytes } from '../engine/long-log.ts'
 import type { CellError } from '../errors.ts'
 import { ExpiryHints } from '../kv/expiry-hints.ts'
 import { BuildNotes } from './build-notes.ts'
@@ -242,6 +243,10 @@ export class StoreCore implements CellDirectory {
 
   databaseBytes(id: string): number {
     return this.files.databaseBytes(id)
+  }
+
+  storedBytes(id: string): number {
+    return this.files.storedBytes(id, longLogBytes(this.settings.checkpointBytes))
   }
 
   checkRoomForCell(accountId: string): void {

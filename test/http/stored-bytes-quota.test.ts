@@ -1,4 +1,5 @@
 import fs from 'node:fs'
+import path from 'node:path'
 import { expect, test } from 'vitest'
 import { Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
@@ -90,6 +91,28 @@ test('What cells take within a second of their last measurement counts a second 
     code: 'quota_exceeded',
     usage: expect.toSatisfy((usage: number) => usage > 600_000),
   })
+  await bench.close()
+})
+
+test('What a killed process has left in a log counts, until the cell is used again and the log is cut', async () => {
+  const options = { quotas: { bytesMax: MAX }, checkpointBytes: 65_536 }
+  const bench = await Bench.open(viaFetch, { store: options })
+  await bench.send(put('k'))
+  await bench.store.close()
+  // As if it had been killed in a long transaction: nothing in it is a commit.
+  fs.writeFileSync(path.join(bench.cellDirectory, 'cell.db-wal'), Buffer.alloc(2 * MAX, 'x'))
+  await bench.serve(await bench.reopen(options), viaFetch)
+  let time = 0
+  bench.clock.monotonic = () => time
+  const { cell: killed } = bench
+  const other = bench.newCell()
+  await bench.send(put('k'))
+  expect((await bench.send(put('k'))).json).toMatchObject({ code: 'quota_exceeded' })
+  bench.cell = killed
+  expect((await bench.send({ method: 'DELETE', path: '/v1/databases/{cell}/kv/k' })).status).toBe(200)
+  time += 1_000
+  bench.cell = other
+  expect((await bench.send(put('k'))).status).toBe(200)
   await bench.close()
 })
 

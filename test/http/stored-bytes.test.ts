@@ -6,7 +6,7 @@ import { openTestStore } from '../support/open-test-store.ts'
 test('A question measures a hundred of the cells that changed a second ago, the oldest change first, and none twice', async () => {
   const { store, clock } = await openTestStore()
   const measured: string[] = []
-  store.databaseBytes = (id) => measured.push(id)
+  store.storedBytes = (id) => measured.push(id)
   const stored = new StoredBytes(store)
   const account = store.accounts.create().id
   const cells = Array.from({ length: 250 }, (_, i) => `cell ${i}`)
@@ -36,11 +36,11 @@ test('A cell whose files cannot be read counts as before, and holds up neither i
     await setImmediate()
     return stored.of(account)
   }
-  const bytes = store.databaseBytes(first)
+  const bytes = store.storedBytes(first)
   expect(await settled()).toBe(3 * bytes)
-  const databaseBytes = store.databaseBytes.bind(store)
-  store.databaseBytes = (id) => {
-    if (id !== unreadable) return databaseBytes(id)
+  const storedBytes = store.storedBytes.bind(store)
+  store.storedBytes = (id) => {
+    if (id !== unreadable) return storedBytes(id)
     throw Object.assign(new Error('EIO: i/o error, stat'), { code: 'EIO', syscall: 'stat' })
   }
   stored.changed(account, unreadable)

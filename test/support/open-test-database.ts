@@ -11,13 +11,17 @@ import { tempDirectory } from './temp-directory.ts'
 export interface TestDatabaseOptions extends Partial<Omit<CellDatabaseSettings, 'limits'>> {
   limits?: Partial<Limits>
   hooks?: CellHooks
+  /** Of a database that is there; by default a new one is made. */
+  path?: string
 }
 
 /** The engine's view of a cell without a store around it. Closed and checked when the test has finished. */
-export function openTestDatabase({ limits, hooks, ...settings }: TestDatabaseOptions = {}): CellDatabase {
-  const directory = tempDirectory()
-  const file = path.join(directory, 'cell.db')
-  writeNewFile(file, new ReservedSchema().image())
+export function openTestDatabase({
+  limits,
+  hooks,
+  path: file = newDatabase(),
+  ...settings
+}: TestDatabaseOptions = {}): CellDatabase {
   const database = new CellDatabase(
     file,
     {
@@ -32,7 +36,13 @@ export function openTestDatabase({ limits, hooks, ...settings }: TestDatabaseOpt
   )
   onTestFinished(() => {
     database.close()
-    checkIntegrity(directory)
+    checkIntegrity(path.dirname(file))
   })
   return database
+}
+
+function newDatabase(): string {
+  const file = path.join(tempDirectory(), 'cell.db')
+  writeNewFile(file, new ReservedSchema().image())
+  return file
 }

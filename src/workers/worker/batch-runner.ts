@@ -6,6 +6,7 @@ import type { LocalCells } from '../../store/local-cells.ts'
 import type { BatchCell } from '../protocol/protocol.ts'
 import { Answers } from './answers.ts'
 import { CellRun, type CellRunParts } from './cell-run.ts'
+import { diskMs } from './disk-time.ts'
 import { JointCommits } from './joint-commits.ts'
 import { OperationRunner, type SliceSettings } from './operation-runner.ts'
 import type { Outbox } from './outbox.ts'
@@ -74,7 +75,11 @@ export class BatchRunner {
       if (answers.hasUnsynced && database !== undefined) unsynced.set(database, answers)
     if (unsynced.size > 0) await this.#sync(unsynced, isToldOf)
     const at = receivedMs < RECEIPT_WORTH_MS ? undefined : longestBodies(cells)
-    if (at !== undefined) spent.set(at, (spent.get(at) ?? 0) + receivedMs)
+    const spend = (at: number, ms: number) => {
+      if (ms > 0) spent.set(at, (spent.get(at) ?? 0) + ms)
+    }
+    if (at !== undefined) spend(at, receivedMs)
+    for (const [at, run] of runs.entries()) spend(at, this.#moveLog(run))
     const returned = runs.flatMap((run) => run.unanswered())
     const { counts, pool } = this.#cells
     const counted = {
@@ -109,6 +114,16 @@ export class BatchRunner {
       first += operations.length
       return run
     })
+  }
+
+  /** Once all of its answers have left. @returns milliseconds of the disk that its log has taken */
+  #moveLog({ cellId, database }: CellRun): number {
+    if (database === undefined) return 0
+    if (database.checkpoints.isLong) {
+      this.#out.flush()
+      this.#cells.pool.work(cellId, () => database.shortenLog())
+    }
+    return diskMs(database.checkpoints.takeMovedBytes())
   }
 
   /** Stores what the cells of the batch have committed, in the commit log if it takes that. */

@@ -58,6 +58,10 @@ export class CellRun {
     this.#work = work
   }
 
+  get cellId(): string {
+    return this.#work.cellId
+  }
+
   get answers(): Answers {
     return this.#work.answers
   }

@@ -264,7 +264,10 @@ test('a batch waits for the tasks of its own cells, and for one of those of othe
   await until(() => messages.some(({ type }) => type === 'done'), 'the batch ends')
   // The order in which the worker said so: here, all of it may come in one piece.
   const ended = messages.filter(({ type }) => type === 'reply' || type === 'done')
-  const before = ended.slice(0, ended.findIndex(({ type }) => type === 'done'))
+  const before = ended.slice(
+    0,
+    ended.findIndex(({ type }) => type === 'done'),
+  )
   expect(before).toContainEqual(expect.objectContaining({ type: 'reply', id: cellIds.length }))
   expect(before.length).toBeLessThan(cellIds.length)
 })
