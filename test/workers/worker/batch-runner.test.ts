@@ -322,6 +322,37 @@ test('what it takes to receive a long body is its cell’s time; what other work
   expect(last).not.toHaveProperty('spent')
 })
 
+test('what a checkpoint moves is charged to its cell by its bytes: 5 ms a MiB, however long the disk takes', async () => {
+  const clock = new FakeClock()
+  const directory = path.join(tempDirectory('cellstore-moved'), 'worker')
+  const worker = new BatchWorker(directory, { clock }, undefined, { processorMs: () => clock.monotonic() })
+  const [small, large] = [newCellId(), newCellId()]
+  for (const id of [small, large]) worker.cells.files.write(id)
+  worker.sql(large, 'CREATE TABLE t (a INTEGER PRIMARY KEY, b)')
+  let last: BatchMessage | undefined
+  worker.onWrite = (messages) => {
+    last = messages.at(-1)
+  }
+  const write = (bytes: number): CellOperation => ({
+    op: 'sql',
+    sql: 'INSERT OR REPLACE INTO t VALUES (1, zeroblob(?))',
+    params: [bytes],
+  })
+  const put: CellOperation = { op: 'kv.put', key: 'k', value: 'v' }
+  for (const [bytes, ms] of [
+    [12 * MIB, 60],
+    [5 * MIB, 25],
+  ] as const) {
+    await worker.run([[{ cellId: small, operation: put }], [{ cellId: large, operation: write(bytes) }]])
+    const [[at, spent] = []] = (last as Extract<BatchMessage, { type: 'done' }>).spent ?? []
+    expect(at).toBe(1)
+    expect(spent).toBeGreaterThanOrEqual(ms)
+    expect(spent).toBeLessThan(1.1 * ms)
+  }
+  await worker.run([[{ cellId: large, operation: write(100) }]])
+  expect(last).not.toHaveProperty('spent')
+})
+
 test('a body that the node has not read is read in its cell’s time, and not before there is time left to run it', async () => {
   const clock = new FakeClock()
   const directory = path.join(tempDirectory('cellstore-unread'), 'worker')
