@@ -6,6 +6,9 @@ import { WAL_HEADER_BYTES } from './wal-file.ts'
 /** After a checkpoint the log begins again and is a little longer than that by then. What is longer has held a long transaction. */
 const CHECKPOINTS = 2
 
+/** What is written is on disk then, and nothing else: an fsync would also store what a long transaction has left, right before it goes. */
+const SYNCED = fs.constants.O_RDWR | fs.constants.O_DSYNC
+
 /** Bytes from which a write-ahead log is long: it keeps them until it is cut. */
 export function longLogBytes(checkpointBytes: number): number {
   return CHECKPOINTS * checkpointBytes
@@ -26,14 +29,13 @@ export function logFileBytes(database: string): number {
  * @throws the errors of SQLite and of the system; the log is whole then, or empty
  */
 export function cutLongLog(connection: Connection, versionBefore: unknown): void {
-  const fd = fs.openSync(`${connection.name}-wal`, 'r+')
+  const fd = fs.openSync(`${connection.name}-wal`, SYNCED)
   try {
     // No other program begins the log again meanwhile.
     connection.exec('BEGIN IMMEDIATE')
     try {
       if (dataVersion(connection) !== versionBefore) return
       fs.writeSync(fd, Buffer.alloc(WAL_HEADER_BYTES), 0, WAL_HEADER_BYTES, 0)
-      fs.fdatasyncSync(fd)
       const { size } = fs.fstatSync(fd)
       for (let length = size - GIVEN_BACK_BYTES; length > 0; length -= GIVEN_BACK_BYTES)
         fs.ftruncateSync(fd, length)

@@ -105,12 +105,13 @@ describe('a long transaction leaves no long log behind (invariant 7)', () => {
 /** What a power loss would leave at each moment while a log is cut. */
 function lossesWhileCut(database: CellDatabase): ReturnType<typeof afterLoss>[] {
   const found: ReturnType<typeof afterLoss>[] = []
-  const { ftruncateSync, fdatasyncSync } = fs
+  const { ftruncateSync, writeSync } = fs
   const look = () => void found.push(afterLoss(database))
-  vi.spyOn(fs, 'fdatasyncSync').mockImplementation((fd) => {
+  vi.spyOn(fs, 'writeSync').mockImplementation((...args) => {
     look()
-    fdatasyncSync(fd)
+    const written = (writeSync as (...args: unknown[]) => number)(...args)
     look()
+    return written
   })
   vi.spyOn(fs, 'ftruncateSync').mockImplementation((fd, length) => {
     ftruncateSync(fd, length)

@@ -2,6 +2,7 @@ import { open, stat } from 'node:fs/promises'
 import { SYNC_EVERY_BYTES } from '../../base/durable-files.ts'
 import { LruCache } from '../../base/lru-cache.ts'
 import type { StorePaths } from '../../base/store-paths.ts'
+import { holdWriters } from './held-writers.ts'
 
 /** A shorter file never holds up others for long. A WAL that overwrites itself keeps half of it. */
 const FROM_BYTES = 2 * SYNC_EVERY_BYTES
@@ -76,7 +77,9 @@ export class EarlyFlushes {
       this.#flushed.set(file, mtimeMs)
       // Only workers have cells open: nobody's locks are dropped here as the file is closed (invariant 4).
       await using opened = await open(file, 'r')
-      await opened.datasync()
+      const flushed = opened.datasync()
+      await holdWriters(file, flushed)
+      await flushed
       return undefined
     } catch (error) {
       // The file is gone, for example.
