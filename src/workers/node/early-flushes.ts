@@ -6,6 +6,8 @@ import { holdWriters } from './held-writers.ts'
 
 /** A shorter file never holds up others for long. A WAL that overwrites itself keeps half of it. */
 const FROM_BYTES = 2 * SYNC_EVERY_BYTES
+/** After each look: as many as there is time for until the next one, while the cell's worker writes. */
+const FLUSHES_A_LOOK = 4
 /** What a disk says that could not store something. */
 const DISK_ERRORS: readonly unknown[] = ['EIO', 'ENOSPC', 'EDQUOT']
 /** Files whose last changes are remembered: more than workers write at a time. */
@@ -22,8 +24,8 @@ const FILES_MAX = 256
 export class EarlyFlushes {
   readonly #paths: StorePaths
   readonly #onFailed: (cellId: string, error: unknown) => void
-  /** Cells that a worker works long for. */
-  readonly #waiting = new Set<string>()
+  /** Cells that a worker works long for, and how many flushes they may have. */
+  readonly #waiting = new Map<string, number>()
   /** Epoch milliseconds of the last change that was flushed, by file. */
   readonly #flushed = new LruCache<number>(FILES_MAX)
   /** Of the cell whose turn it is. */
@@ -37,7 +39,7 @@ export class EarlyFlushes {
 
   /** Call it again and again while a worker works for the cell. One file is flushed at a time: others need the thread pool, too. */
   look(cellId: string): void {
-    this.#waiting.add(cellId)
+    this.#waiting.set(cellId, FLUSHES_A_LOOK)
     if (this.#current === undefined) void this.#run()
   }
 
@@ -53,8 +55,10 @@ export class EarlyFlushes {
   }
 
   async #run(): Promise<void> {
-    for (const cellId of this.#waiting) {
+    for (const [cellId, flushes] of this.#waiting) {
       this.#waiting.delete(cellId)
+      // Before the turn, and not after it: the worker may have ended meanwhile.
+      if (flushes > 1) this.#waiting.set(cellId, flushes - 1)
       this.#current = this.#flushCell(cellId)
       await this.#current
     }
@@ -63,27 +67,33 @@ export class EarlyFlushes {
 
   async #flushCell(cellId: string): Promise<void> {
     const { wal, database } = this.#paths.cell(cellId)
+    let hasFlushed = false
     for (const file of [wal, database]) {
-      const error = await this.#flush(file)
-      if (error !== undefined) this.#onFailed(cellId, error)
+      try {
+        if (await this.#flush(file)) hasFlushed = true
+      } catch (error) {
+        // The file is gone, for example.
+        if (DISK_ERRORS.includes((error as NodeJS.ErrnoException).code)) this.#onFailed(cellId, error)
+      }
     }
+    if (!hasFlushed) this.#waiting.delete(cellId)
   }
 
-  /** @returns the error of the disk */
-  async #flush(file: string): Promise<unknown> {
-    try {
-      const { size, mtimeMs } = await stat(file)
-      if (size < FROM_BYTES || this.#flushed.get(file) === mtimeMs) return undefined
-      this.#flushed.set(file, mtimeMs)
-      // Only workers have cells open: nobody's locks are dropped here as the file is closed (invariant 4).
-      await using opened = await open(file, 'r')
-      const flushed = opened.datasync()
-      await holdWriters(file, flushed)
-      await flushed
-      return undefined
-    } catch (error) {
-      // The file is gone, for example.
-      return DISK_ERRORS.includes((error as NodeJS.ErrnoException).code) ? error : undefined
-    }
+  async #flush(file: string): Promise<boolean> {
+    const { size, mtimeMs } = await stat(file)
+    if (size < FROM_BYTES || this.#flushed.get(file) === mtimeMs) return false
+    this.#flushed.set(file, mtimeMs)
+    // Only workers have cells open: nobody's locks are dropped here as the file is closed (invariant 4).
+    await using opened = await open(file, 'r')
+    const stored = opened.datasync()
+    await holdWriters([file, ...this.#nextFile()], stored)
+    await stored
+    return true
+  }
+
+  /** What the next cell has written is flushed after this: it must not become more meanwhile. */
+  #nextFile(): string[] {
+    const [next] = this.#waiting.keys()
+    return next === undefined ? [] : [this.#paths.cell(next).wal]
   }
 }

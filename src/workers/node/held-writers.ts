@@ -1,43 +1,54 @@
 import fs from 'node:fs'
-import { open } from 'node:fs/promises'
+import { type FileHandle, open } from 'node:fs/promises'
 import { setTimeout } from 'node:timers/promises'
 
-/** Direct reads go into memory that begins at a multiple of this, on most disks. */
-const ALIGNED_BYTES = 4_096
 const READ_BYTES = 1_048_576
-const STEP_BYTES = 16
+/** In memory, what is read past the page cache begins at a multiple of something up to this. It is found by trying. */
+const ALIGNED_BYTES = 4_096
+const TRY_EVERY_BYTES = 16
+/** Most flushes are over by then. */
 const AFTER_MS = 2
 
+/** Never looked at, and so one for all. */
 const memory = Buffer.allocUnsafeSlow(READ_BYTES + ALIGNED_BYTES)
-let offset: number | undefined = 0
+/** Undefined if none has fitted. */
+let memoryOffset: number | undefined = 0
 
 /**
- * Keeps others from writing a file while it is flushed: otherwise a flush of what a worker writes faster than the disk takes it grows
- * with each one. A read that goes past the page cache (O_DIRECT) holds the file's lock in the system, for which a write waits.
+ * Holds up other processes that write files, until something is over. A read past the page cache (O_DIRECT) holds the lock of the
+ * file in the system, for which a write waits, and ends by itself if this process does. Without such reads, nobody is held up. Never throws.
  */
-export async function holdWriters(file: string, flushed: Promise<unknown>): Promise<void> {
+export async function holdWriters(files: readonly string[], over: Promise<unknown>): Promise<void> {
   let isOver = false
-  const over = () => {
+  const ends = () => {
     isOver = true
   }
-  flushed.then(over, over)
-  await Promise.race([flushed.catch(() => {}), setTimeout(AFTER_MS)])
-  if (isOver || offset === undefined) return
+  const ended = over.then(ends, ends)
+  await Promise.race([ended, setTimeout(AFTER_MS)])
+  if (!isOver) await Promise.all(files.map((file) => hold(file, () => isOver)))
+}
+
+async function hold(file: string, isOver: () => boolean): Promise<void> {
+  const { O_RDONLY, O_DIRECT } = fs.constants
+  if (O_DIRECT === undefined) return
   try {
-    await using handle = await open(file, fs.constants.O_RDONLY | fs.constants.O_DIRECT)
-    while (!isOver) {
-      try {
-        await handle.read(memory, offset, READ_BYTES, 0)
-      } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== 'EINVAL') return
-        offset += STEP_BYTES
-        if (offset >= ALIGNED_BYTES) {
-          offset = undefined
-          return
-        }
-      }
-    }
+    await using opened = await open(file, O_RDONLY | O_DIRECT)
+    while (!isOver() && (await readPastCache(opened)));
   } catch {
-    // Not on this file system.
+    // The file is gone, or its file system or this one has no such reads.
   }
+}
+
+/** @returns whether it has read anything */
+async function readPastCache(file: FileHandle): Promise<boolean> {
+  while (memoryOffset !== undefined) {
+    try {
+      return (await file.read(memory, memoryOffset, READ_BYTES, 0)).bytesRead > 0
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EINVAL') return false
+      const next: number = memoryOffset + TRY_EVERY_BYTES
+      memoryOffset = next < ALIGNED_BYTES ? next : undefined
+    }
+  }
+  return false
 }

@@ -55,6 +55,8 @@ export interface WorkerPoolParts {
 
 /** How often the running statements are checked. */
 const CHECK_MS = 10
+/** Milliseconds after which a worker may have written much for a cell: 10 MB. */
+const LONG_MS = 5
 /** Memory, waiting times and isolated slots are checked once in this many checks. */
 const SLOW_CHECKS = 10
 /** How often a task is tried if its worker ends. */
@@ -287,7 +289,7 @@ export class WorkerPool {
     if (work === undefined) return
     const { cellId, accountId } = chargedFor(work)
     const ranMs = slot.ranMs(work, now)
-    if (now - work.since >= CHECK_MS) this.#parts.worksLong(cellId)
+    if (now - work.since >= LONG_MS) this.#parts.worksLong(cellId)
     if (this.#placement.isProbationary(slot)) probation.ranOnProbation(accountId, ranMs)
     else if (isolated.of(cellId) === slot && ranMs > this.#parts.limits.holdMs)
       this.#placement.isolate({ cellId, accountId })

@@ -34,7 +34,7 @@ function flushesOfOneCell() {
   const flushes = new EarlyFlushes(paths, failed)
   const look = async () => {
     flushes.look(id)
-    await flushes.underWay
+    while (flushes.underWay !== undefined) await flushes.underWay
   }
   const write = (file: string, bytes: number, changedAtS: number) => {
     fs.writeFileSync(file, '')
