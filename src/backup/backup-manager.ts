@@ -267,7 +267,7 @@ export class BackupManager {
       turn: async (signal) => {
         if (accountId != null) await this.#flushes.turn(accountId, signal)
       },
-      flush: (signal) => archiver.flush(signal),
+      flush: async (signal) => holdsAllOf(cellId, await archiver.flush(signal, { about: [cellId] })),
       backUp: (signal) =>
         this.backup(cellId, 'incremental', { origin: 'schedule', signal }, 'requested', true),
       clock,

@@ -9,8 +9,8 @@ const WAIT_MS = 5_000
 export interface FinalBackupParts {
   /** Resolves when the account may ship. */
   turn(signal: AbortSignal): Promise<void>
-  /** Ships what all cells have committed. Fails where nothing is shipped. */
-  flush(signal: AbortSignal): Promise<unknown>
+  /** Ships what the cell has committed. @returns false for one without a history, or whose files can't be read. Fails where nothing is shipped */
+  flush(signal: AbortSignal): Promise<boolean>
   /** Stores a version of the cell. */
   backUp(signal: AbortSignal): Promise<unknown>
   clock: Clock
@@ -33,16 +33,17 @@ export async function storeBeforeDeletion(
   const needless = new AbortController()
   const ship = async () => {
     await turn(AbortSignal.any([signal, needless.signal]))
-    await flush(signal)
+    return await flush(signal)
   }
   const store = () => backUp(signal).then(() => needless.abort(tooLate()))
-  const [shipped, stored] = await Promise.allSettled(
-    [ship(), store()].map((each) => unlessAborted(each, signal)),
-  )
+  const [shipped, stored] = await Promise.allSettled([
+    unlessAborted(ship(), signal),
+    unlessAborted(store(), signal),
+  ])
   timer.cancel()
-  if (stored?.status !== 'rejected') return
+  if (stored.status !== 'rejected') return
   const err = stored.reason
-  if (shipped?.status === 'fulfilled')
+  if (shipped.status === 'fulfilled' && shipped.value)
     log.info({ cellId, err }, 'a cell is being deleted: its last state is shipped, and in no version')
   else log.warn({ cellId, err }, 'a cell is being deleted, and its newest changes could not be stored')
 }

@@ -1,4 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
+import Database from 'better-sqlite3'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { InProcessService } from '../../../src/service/in-process-service.ts'
 import type { Cell } from '../../../src/store/cell.ts'
@@ -205,6 +206,33 @@ describe('A deletion through a service', () => {
     gated.open()
     const refused = rejectedBy(soon(store.backups.restore(cell.id, { timestamp: before })))
     expect((await refused).code).toBe('backup_not_found')
+    await place.close(store)
+  })
+
+  test('does not say that the last state is shipped where the cell has no history any more', async () => {
+    const gated = new GatedStore(place.folder())
+    const said: string[] = []
+    const say = (_: object, text: string) => void said.push(text)
+    const store = await place.create({
+      ...SHIPPED,
+      objectStore: gated,
+      log: { info: say, warn: say, error: say },
+    })
+    const cell = createLedger(store)
+    await soon(store.backups.snapshot(cell.id))
+    addRow(cell, 'shipped')
+    await soon(store.backups.flush())
+    // What another program moves into the file is in no log.
+    const other = new Database(place.paths.cell(cell.id).database)
+    other.exec("INSERT INTO ledger (note) VALUES ('foreign')")
+    other.pragma('wal_checkpoint(TRUNCATE)')
+    other.close()
+    addRow(cell, 'last')
+    gated.gates = (call, key) => call === 'put' && key.includes(cell.id)
+    await place.advanceUntil(serve(store).deleteCell(cell.id), 10_000)
+    gated.open()
+    const ofDeletion = said.filter((text) => text.includes('is being deleted'))
+    expect(ofDeletion).toEqual(['a cell is being deleted, and its newest changes could not be stored'])
     await place.close(store)
   })
 
