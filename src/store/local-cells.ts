@@ -40,8 +40,6 @@ export interface LocalCellsParts {
   changes: { trackers: ChangeTrackers; progress: BackupProgressTable } | undefined
   /** Where SQLite's temporary data goes: into memory where that is bounded, otherwise into files. */
   temporary?: CellDatabaseSettings['temporary']
-  /** Long logs are cut when the owner of the cells says so. */
-  leavesLongLogs?: boolean
   /** A cell's record in the catalog; undefined for an unknown id. */
   record(id: string): CellRecord | undefined
   /** Called for every expiry that is set. Must not throw. */
@@ -86,6 +84,8 @@ export class LocalCells implements CellProvider {
   readonly archived: ArchivedCells | undefined
   /** What all of its cells have done. */
   readonly counts = new EngineCounts()
+  /** Of the cells that are opened from here on: see `CellDatabaseSettings`. */
+  leavesLongLogs = false
   readonly #parts: LocalCellsParts
   #refusal: CellError | undefined
   /** Cells whose commits are told to the sink. */
@@ -280,14 +280,14 @@ export class LocalCells implements CellProvider {
   }
 
   #newPool(): CellPool {
-    const { paths, settings, hints, changes, temporary, leavesLongLogs, working, memory } = this.#parts
+    const { paths, settings, hints, changes, temporary, working, memory } = this.#parts
     const { clock, openCellsMax } = settings
     const opener = {
       paths: (id: string) => paths.cell(id),
       settings: (id: string) => ({
         ...databaseSettings(settings, this.record(id).durability),
         temporary,
-        leavesLongLogs,
+        leavesLongLogs: this.leavesLongLogs,
         ownerFunctions: settings.ownerFunctions,
         storeDirectory: paths.root,
         shared: { commits: this.commits, cellId: id },

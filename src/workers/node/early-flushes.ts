@@ -1,4 +1,5 @@
 import { open, stat } from 'node:fs/promises'
+import type { Clock } from '../../base/clock.ts'
 import { SYNC_EVERY_BYTES } from '../../base/durable-files.ts'
 import { LruCache } from '../../base/lru-cache.ts'
 import type { StorePaths } from '../../base/store-paths.ts'
@@ -22,6 +23,7 @@ const FILES_MAX = 256
  * before that can't tell anybody, and the system tells nobody twice: so a failed flush is told to whoever made this.
  */
 export class EarlyFlushes {
+  readonly #clock: Clock
   readonly #paths: StorePaths
   readonly #onFailed: (cellId: string, error: unknown) => void
   /** Cells that a worker works long for, and how many flushes they may have. */
@@ -32,7 +34,8 @@ export class EarlyFlushes {
   #current: Promise<void> | undefined
 
   /** @param onFailed what the cell's files hold may be in memory alone, though a later fsync of them succeeds; must not throw */
-  constructor(paths: StorePaths, onFailed: (cellId: string, error: unknown) => void) {
+  constructor(clock: Clock, paths: StorePaths, onFailed: (cellId: string, error: unknown) => void) {
+    this.#clock = clock
     this.#paths = paths
     this.#onFailed = onFailed
   }
@@ -86,7 +89,7 @@ export class EarlyFlushes {
     // Only workers have cells open: nobody's locks are dropped here as the file is closed (invariant 4).
     await using opened = await open(file, 'r')
     const stored = opened.datasync()
-    await holdWriters([file, ...this.#nextFile()], stored)
+    await holdWriters(this.#clock, [file, ...this.#nextFile()], stored)
     await stored
     return true
   }

@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
-import { setTimeout } from 'node:timers/promises'
+import { type Clock, within } from '../../base/clock.ts'
 
 const READ_BYTES = 1_048_576
 /** In memory, what is read past the page cache begins at a multiple of something up to this. It is found by trying. */
@@ -18,13 +18,16 @@ let memoryOffset: number | undefined = 0
  * Holds up other processes that write files, until something is over. A read past the page cache (O_DIRECT) holds the lock of the
  * file in the system, for which a write waits, and ends by itself if this process does. Without such reads, nobody is held up. Never throws.
  */
-export async function holdWriters(files: readonly string[], over: Promise<unknown>): Promise<void> {
+export async function holdWriters(
+  clock: Clock,
+  files: readonly string[],
+  over: Promise<unknown>,
+): Promise<void> {
   let isOver = false
   const ends = () => {
     isOver = true
   }
-  const ended = over.then(ends, ends)
-  await Promise.race([ended, setTimeout(AFTER_MS)])
+  await within(clock, AFTER_MS, over.then(ends, ends))
   if (!isOver) await Promise.all(files.map((file) => hold(file, () => isOver)))
 }
 

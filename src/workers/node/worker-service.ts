@@ -111,7 +111,7 @@ export class WorkerService implements CellService {
     this.#options = options
     this.#upkeep = new Upkeep(core)
     this.#backoff = new CellBackoff(clock)
-    this.#flushes = new EarlyFlushes(paths, (cellId, error) => this.#flushFailed(cellId, error))
+    this.#flushes = new EarlyFlushes(clock, paths, (cellId, error) => this.#flushFailed(cellId, error))
     this.#leftLogs = new LeftLogs(paths, log, this.#flushes)
     this.#forks = new ForkServer(clock, log)
     this.#imports = new ImportProcesses(clock, log, this.#forks)

@@ -46,6 +46,8 @@ export class BatchRunner {
     processorMs?: () => number,
   ) {
     this.#cells = cells
+    // Until the node has heard of a commit, the log may tell whether it counts.
+    cells.leavesLongLogs = true
     this.#context = context
     this.#out = out
     this.#joint = new JointCommits(out)

@@ -68,8 +68,6 @@ export class WorkerCells {
       record: (id) => this.#records.get(id),
       // A worker's memory is bounded, but temporary files would share the disk with all cells.
       temporary: 'memory',
-      // Until the node has heard of it, the log may tell whether a commit counts.
-      leavesLongLogs: true,
       memory: worker.memory,
       commits: events,
       working: (id) => events.working(id),

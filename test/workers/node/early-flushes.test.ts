@@ -1,6 +1,7 @@
 import fs from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { afterEach, describe, expect, test, vi } from 'vitest'
+import { systemClock } from '../../../src/base/clock.ts'
 import { newCellId, StorePaths } from '../../../src/base/store-paths.ts'
 import { quarantineUnstored } from '../../../src/engine/quarantine.ts'
 import { EarlyFlushes } from '../../../src/workers/node/early-flushes.ts'
@@ -31,7 +32,7 @@ function flushesOfOneCell() {
   const cell = paths.cell(id)
   fs.mkdirSync(cell.directory, { recursive: true })
   const failed = vi.fn()
-  const flushes = new EarlyFlushes(paths, failed)
+  const flushes = new EarlyFlushes(systemClock, paths, failed)
   const look = async () => {
     flushes.look(id)
     while (flushes.underWay !== undefined) await flushes.underWay

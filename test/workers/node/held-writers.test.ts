@@ -1,6 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { expect, test, vi } from 'vitest'
+import { systemClock } from '../../../src/base/clock.ts'
 import { holdWriters } from '../../../src/workers/node/held-writers.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 import { until } from '../../support/until.ts'
@@ -24,7 +25,7 @@ test.runIf(process.platform === 'linux')(
         reads.mockClear()
         const flushed = Promise.withResolvers<void>()
         let isOver = false
-        const held = holdWriters([file, `${file}-gone`], flushed.promise).then(() => {
+        const held = holdWriters(systemClock, [file, `${file}-gone`], flushed.promise).then(() => {
           isOver = true
         })
         await until(() => reads.mock.calls.length > 40, 'the file is read again and again')
@@ -41,6 +42,6 @@ test.runIf(process.platform === 'linux')(
 )
 
 test('A flush that is soon over holds up nobody', async () => {
-  await holdWriters(['/nowhere'], Promise.resolve())
-  await holdWriters(['/nowhere'], Promise.reject(new Error('EIO')))
+  await holdWriters(systemClock, ['/nowhere'], Promise.resolve())
+  await holdWriters(systemClock, ['/nowhere'], Promise.reject(new Error('EIO')))
 })

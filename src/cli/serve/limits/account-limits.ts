@@ -31,7 +31,8 @@ export const quotas: Rows<Quotas> = {
     unit: 'bytes',
     default: undefined,
     otherwise: 'no limit',
-    about: "bytes of the database files of an account's cells, and of what long transactions have left in their logs",
+    about:
+      "bytes of the database files of an account's cells, and of what long transactions have left in their logs",
     over: '403 `quota_exceeded` for what would make a file grow, and for new cells',
   },
   backupsMax: {
