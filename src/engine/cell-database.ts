@@ -134,7 +134,7 @@ export class CellDatabase {
       this.syncs.opened()
       hooks.opened?.(this)
       // Its process was killed in a transaction.
-      this.checkpoints.notCommitted()
+      this.checkpoints.lookForLong()
     } catch (error) {
       const failure = toCellError(error, { path, limits })
       const isLeftAlone = failure.details.reason !== undefined && connection && closeLeavingLog(connection)
@@ -434,9 +434,9 @@ export class CellDatabase {
     if (!this.syncs.pending) this.#walReserve?.keep(knownFrames)
   }
 
-  /** A change outside of a transaction has failed. */
+  /** What was changed is not: it may have been much. */
   #undone(): void {
-    if (!this.#connection.inTransaction) this.checkpoints.notCommitted()
+    if (!this.#connection.inTransaction) this.checkpoints.lookForLong()
   }
 
   #failed(error: unknown): void {
@@ -448,6 +448,8 @@ export class CellDatabase {
     try {
       return run()
     } catch (error) {
+      // Once more: while a statement has ended its transaction, nothing is cut.
+      this.#undone()
       throw this.#failureOrOwn(error)
     }
   }

@@ -56,7 +56,7 @@ export function configure(connection: Connection, settings: CellDatabaseSettings
   // Before the schema is read: only then does SQLite know which tables belong to an extension's module, and protect them.
   settings.ownerFunctions?.apply(connection)
   // The first page is read with a small cache: SQLite reserves memory for up to 20 pages at once, or for as many as fit.
-  // journal_size_limit: a log that one huge transaction has made long is cut when it is next reset.
+  // journal_size_limit: a long log that could not be cut at once, since another program read it, is cut when it next begins again.
   connection.exec(`
     PRAGMA cache_size = 4;
     PRAGMA journal_mode = WAL;

@@ -2,7 +2,7 @@ import fs from 'node:fs'
 import { CellError } from '../errors.ts'
 import { PAGE_BYTES } from './cell-settings.ts'
 import type { CellState } from './cell-state.ts'
-import { cutLongLog, dataVersion, logFileBytes, longLogBytes } from './long-log.ts'
+import { dataVersion, emptyLongLog, logFileBytes, longLogBytes } from './long-log.ts'
 import type { Connection, Statement } from './sqlite.ts'
 import { FRAME_BYTES, WalReader, walBytes } from './wal-file.ts'
 
@@ -150,8 +150,7 @@ export class Checkpoints {
     const isLong = mode === 'TRUNCATE' && this.#isFileLong()
     if (wal.frames > wal.checkpointed) this.#events.before(wal)
     else if (mode === 'PASSIVE' || (wal.frames === 0 && !isLong)) return true
-    if (isLong) this.#cutLong()
-    const isComplete = this.#checkpoint(mode)
+    const isComplete = isLong ? this.#empty() : this.#checkpoint(mode)
     this.#events.after()
     this.#isAllMoved = isComplete
     if (isComplete) {
@@ -163,7 +162,7 @@ export class Checkpoints {
   }
 
   /** @returns false if something holds it up */
-  #checkpoint(mode: 'PASSIVE' | 'RESTART' | 'TRUNCATE'): boolean {
+  #checkpoint(mode: 'PASSIVE' | 'TRUNCATE'): boolean {
     const [row] = this.#connection.pragma(`main.wal_checkpoint(${mode})`) as {
       busy: number
       log: number
@@ -172,15 +171,12 @@ export class Checkpoints {
     return row !== undefined && row.busy === 0 && row.checkpointed >= row.log
   }
 
-  /** Before a TRUNCATE, which would give all of the bytes back at once. Without success that does the same. */
-  #cutLong(): void {
+  /** As a TRUNCATE, which would give all of the bytes back at once. Where other programs have the database open, it does. */
+  #empty(): boolean {
     const version = dataVersion(this.#connection)
-    if (!this.#checkpoint('RESTART')) return
-    try {
-      cutLongLog(this.#connection, version)
-    } catch {
-      // Another program writes, or the disk fails: what follows will tell.
-    }
+    const truncate = () => this.#checkpoint('TRUNCATE')
+    if (!this.#checkpoint('PASSIVE')) return false
+    return emptyLongLog(this.#connection, version, truncate) ?? truncate()
   }
 
   #isFileLong(): boolean {
@@ -252,8 +248,8 @@ export class Checkpoints {
     else if (this.#isLong) this.#events.long()
   }
 
-  /** After a change was rolled back, or a log was found at the opening: what was never committed has left a long file. Never throws. */
-  notCommitted(): void {
+  /** What was never committed may have left a long file: after a rollback, and at the opening. Never throws. */
+  lookForLong(): void {
     try {
       if (!this.#isLong && !this.#isFileLong()) return
     } catch {
@@ -264,13 +260,13 @@ export class Checkpoints {
     this.#events.long()
   }
 
-  /** Cuts the log, if it is long, and not in use. Never throws. */
+  /** Cuts the log, if it is long, and not in use: otherwise it is tried again after the next checkpoint. Never throws. */
   shorten(): void {
-    if (!this.#isLong || this.#closed || this.#connection.inTransaction) return
-    this.#isLong = false
+    if (!this.#isLong || this.#closed || this.#connection.inTransaction || !this.#state.usable) return
     try {
-      if (this.#state.usable) this.#run('TRUNCATE')
+      this.#isLong = !this.#run('TRUNCATE')
     } catch (error) {
+      this.#isLong = false
       this.#events.failed(error)
     }
   }
@@ -291,9 +287,9 @@ export class Checkpoints {
       if (this.#isDue) return
       // While another program reads the log, each try costs as much again: the next one waits until the log has grown.
       this.#nextBytes = bytes + this.#bounds.checkpointBytes
-      if (!this.#run('PASSIVE') || bytes <= longLogBytes(this.#bounds.checkpointBytes)) return
-      this.#isLong = true
-      this.#events.long()
+      if (!this.#run('PASSIVE')) return
+      if (bytes > longLogBytes(this.#bounds.checkpointBytes)) this.#isLong = true
+      if (this.#isLong) this.#events.long()
     } catch (error) {
       // Inside a transaction SQLite does not tell.
       if (!this.#connection.inTransaction) this.#events.failed(error)

@@ -155,7 +155,9 @@ export class CommitSync implements LoggedCell {
     return () => {
       syncAgain()
       // Nobody would ask for an fsync then, and those who watch would wait for it with their next commit.
-      if (this.#commits === before) expectNothing()
+      if (this.#commits !== before) return
+      expectNothing()
+      if (!this.pending) this.#stored()
     }
   }
 

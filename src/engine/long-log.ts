@@ -6,9 +6,6 @@ import { WAL_HEADER_BYTES } from './wal-file.ts'
 /** After a checkpoint the log begins again and is a little longer than that by then. What is longer has held a long transaction. */
 const CHECKPOINTS = 2
 
-/** What is written is on disk then, and nothing else: an fsync would also store what a long transaction has left, right before it goes. */
-const SYNCED = fs.constants.O_RDWR | fs.constants.O_DSYNC
-
 /** Bytes from which a write-ahead log is long: it keeps them until it is cut. */
 export function longLogBytes(checkpointBytes: number): number {
   return CHECKPOINTS * checkpointBytes
@@ -20,31 +17,66 @@ export function logFileBytes(database: string): number {
 }
 
 /**
- * Gives the bytes of a long write-ahead log back in pieces, for the reason that `base/long-files.ts` has; the last piece is left to
- * SQLite. Call it right after a `wal_checkpoint(RESTART)` that was complete: then everything is in the database, which is fsynced,
- * and nobody reads the log any more. Its header goes first, and durably: after a crash, a part of a log would be taken for a
- * log, and bring back old pages.
+ * Empties a long write-ahead log and gives its bytes back in pieces, for the reason that `base/long-files.ts` has. Its header goes first, and
+ * durably: after a crash, a part of a log would be taken for a log, and bring back old pages. Until SQLite has begun the log again, what
+ * it knows of the log would then be wrong; so nobody else may have the database open meanwhile.
  *
- * @param versionBefore `PRAGMA data_version` before that checkpoint
- * @throws the errors of SQLite and of the system; the log is whole then, or empty
+ * @param versionBefore {@link dataVersion} before a checkpoint that moved all of the log
+ * @param truncate runs `wal_checkpoint(TRUNCATE)`
+ * @returns what that returns; undefined if another program has the database open, and nothing has happened
+ * @throws the errors of SQLite and of the system: the connection is of no more use then, and the log is whole, or empty
  */
-export function cutLongLog(connection: Connection, versionBefore: unknown): void {
-  const fd = fs.openSync(`${connection.name}-wal`, SYNCED)
+export function emptyLongLog(
+  connection: Connection,
+  versionBefore: unknown,
+  truncate: () => boolean,
+): boolean | undefined {
+  const { O_RDWR, O_DSYNC } = fs.constants
+  if (O_DSYNC === undefined || !lockOut(connection)) return undefined
   try {
-    // No other program begins the log again meanwhile.
-    connection.exec('BEGIN IMMEDIATE')
+    let isCut = false
     try {
-      if (dataVersion(connection) !== versionBefore) return
-      fs.writeSync(fd, Buffer.alloc(WAL_HEADER_BYTES), 0, WAL_HEADER_BYTES, 0)
-      const { size } = fs.fstatSync(fd)
-      for (let length = size - GIVEN_BACK_BYTES; length > 0; length -= GIVEN_BACK_BYTES)
-        fs.ftruncateSync(fd, length)
+      isCut = dataVersion(connection) === versionBefore
+      // What is written is on disk then, and nothing else: an fsync would first store all that a long transaction has left in memory.
+      if (isCut) cut(`${connection.name}-wal`, O_RDWR | O_DSYNC)
     } finally {
       connection.exec('ROLLBACK')
     }
+    return isCut ? truncate() : undefined
+  } finally {
+    letIn(connection)
+  }
+}
+
+function cut(file: string, flags: number): void {
+  const fd = fs.openSync(file, flags)
+  try {
+    const { size } = fs.fstatSync(fd)
+    fs.writeSync(fd, Buffer.alloc(WAL_HEADER_BYTES), 0, WAL_HEADER_BYTES, 0)
+    for (let length = size - GIVEN_BACK_BYTES; length > 0; length -= GIVEN_BACK_BYTES)
+      fs.ftruncateSync(fd, length)
   } finally {
     fs.closeSync(fd)
   }
+}
+
+/** Begins a transaction and keeps all other connections out, from now on. @returns false if there are any */
+function lockOut(connection: Connection): boolean {
+  connection.pragma('main.locking_mode = EXCLUSIVE')
+  try {
+    // Only now: the lock is that of a writer.
+    connection.exec('BEGIN IMMEDIATE')
+    return true
+  } catch {
+    connection.pragma('main.locking_mode = NORMAL')
+    return false
+  }
+}
+
+function letIn(connection: Connection): void {
+  connection.pragma('main.locking_mode = NORMAL')
+  // The lock ends with the next transaction of a writer.
+  connection.exec('BEGIN IMMEDIATE; ROLLBACK')
 }
 
 /** Another value than before if another program has committed meanwhile. */

@@ -22,6 +22,11 @@ function insertLong(database: CellDatabase): void {
   database.sql('INSERT INTO t (b) VALUES (randomblob(?))', [LONG])
 }
 
+function undoLong(database: CellDatabase): never {
+  insertLong(database)
+  throw new Error('undo')
+}
+
 /** What the files would be after a power loss now, read by SQLite. */
 function afterLoss(database: CellDatabase): { rows: unknown; check: unknown } {
   const copy = path.join(tempDirectory(), 'cell.db')
@@ -44,8 +49,8 @@ function otherProgram(database: CellDatabase): Database.Database {
 }
 
 describe('a long transaction leaves no long log behind (invariant 7)', () => {
-  test('one that was committed', () => {
-    const database = open()
+  test.each(['full', 'relaxed'] as const)('one that was committed, %s', (durability) => {
+    const database = open({ durability })
     insertLong(database)
     expect(logBytes(database)).toBe(0)
     expect(database.sql('SELECT length(b) AS n FROM t').rows).toEqual([{ n: LONG }])
@@ -54,11 +59,7 @@ describe('a long transaction leaves no long log behind (invariant 7)', () => {
   test.each<[string, (database: CellDatabase) => void]>([
     [
       'a transaction that its caller rolls back',
-      (database) =>
-        database.transaction(() => {
-          insertLong(database)
-          throw new Error('undo')
-        }),
+      (database) => database.transaction(() => undoLong(database)),
     ],
     [
       'a statement that fails',
@@ -154,22 +155,77 @@ describe('other programs have the cell open', () => {
     expect(other.pragma('integrity_check', { simple: true })).toBe('ok')
   })
 
-  test('one that commits right before the cut: its commit is whole, whenever the power is lost', () => {
+  test('one that comes while the log is cut is kept out, and reads and writes everything afterwards', () => {
     const database = open()
-    const other = otherProgram(database)
     const found = lossesWhileCut(database)
-    const { openSync } = fs
-    const opened = vi.spyOn(fs, 'openSync').mockImplementation((file, ...rest) => {
-      // The next file that is opened is the log that is to be cut.
-      opened.mockRestore()
-      other.exec('INSERT INTO t (b) VALUES (randomblob(5000))')
-      found.push(afterLoss(database))
-      return openSync(file, ...rest)
+    const { closeSync } = fs
+    let refusal: unknown
+    const closed = vi.spyOn(fs, 'closeSync').mockImplementation((fd) => {
+      closeSync(fd)
+      // The header is gone, the file is short, and SQLite knows of neither.
+      closed.mockRestore()
+      const early = new Database(database.path, { timeout: 0 })
+      try {
+        early.exec('INSERT INTO t (b) VALUES (1)')
+      } catch (error) {
+        refusal = error
+      }
+      early.close()
     })
     insertLong(database)
+    expect(String(refusal)).toContain('database is locked')
+    expect(logBytes(database)).toBe(0)
+    const other = otherProgram(database)
+    other.exec('INSERT INTO t (b) VALUES (randomblob(5000))')
     found.push(afterLoss(database))
-    const whole = { rows: [2, LONG + 5_000], check: 'ok' }
-    for (const each of found) expect(each).toEqual(whole)
+    expect(found.at(-1)).toEqual({ rows: [2, LONG + 5_000], check: 'ok' })
     expect(database.sql('SELECT count(*) AS n FROM t').rows).toEqual([{ n: 2 }])
+    database.sql('INSERT INTO t (b) VALUES (1)')
+    expect(other.prepare('SELECT count(*) FROM t').pluck().get()).toBe(3)
+  })
+
+  test('one that has it open when the log is to be cut: SQLite empties the log, and no part of it is ever alone', () => {
+    const database = open()
+    const other = otherProgram(database)
+    expect(other.prepare('SELECT count(*) FROM t').pluck().get()).toBe(0)
+    const cut = vi.spyOn(fs, 'ftruncateSync')
+    onTestFinished(() => void cut.mockRestore())
+    insertLong(database)
+    expect(cut).not.toHaveBeenCalled()
+    expect(logBytes(database)).toBe(0)
+    expect(other.prepare('SELECT count(*) FROM t').pluck().get()).toBe(1)
+  })
+
+  test('one that reads while a long transaction is rolled back: the log is cut after the next checkpoint', () => {
+    const database = open({ checkpointBytes: 100_000 })
+    const other = otherProgram(database)
+    other.exec('BEGIN')
+    other.prepare('SELECT count(*) FROM t').pluck().get()
+    database.sql('INSERT INTO t (b) VALUES (2)')
+    expect(() => database.transaction(() => undoLong(database))).toThrow('undo')
+    expect(logBytes(database)).toBeGreaterThan(LONG / 2)
+    other.exec('COMMIT')
+    database.sql('INSERT INTO t (b) VALUES (zeroblob(200000))')
+    expect(logBytes(database)).toBe(0)
+  })
+})
+
+describe('a long log is cut, too', () => {
+  test('once a statement has ended its own transaction', () => {
+    const database = open()
+    database.sql('CREATE UNIQUE INDEX u ON t (length(b))')
+    expect(() =>
+      database.transaction(() => {
+        insertLong(database)
+        database.sql('INSERT OR ROLLBACK INTO t (b) VALUES (randomblob(?))', [LONG])
+      }),
+    ).toThrow()
+    expect(logBytes(database)).toBe(0)
+  })
+
+  test('once no fsync is expected any more, where that of a failed transaction was put off', () => {
+    const database = open({ durability: 'full' })
+    database.syncs.defer(() => expect(() => database.transaction(() => undoLong(database))).toThrow('undo'))
+    expect(logBytes(database)).toBe(0)
   })
 })

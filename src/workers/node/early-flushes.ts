@@ -89,7 +89,7 @@ export class EarlyFlushes {
     // Only workers have cells open: nobody's locks are dropped here as the file is closed (invariant 4).
     await using opened = await open(file, 'r')
     const stored = opened.datasync()
-    await holdWriters(this.#clock, [file, ...this.#nextFile()], stored)
+    await holdWriters(this.#clock, [...new Set([file, ...this.#nextFile()])], stored)
     await stored
     return true
   }

@@ -11,8 +11,10 @@ const AFTER_MS = 2
 
 /** Never looked at, and so one for all. */
 const memory = Buffer.allocUnsafeSlow(READ_BYTES + ALIGNED_BYTES)
-/** Undefined if none has fitted. */
-let memoryOffset: number | undefined = 0
+/** {@link ALIGNED_BYTES} if none has fitted. */
+let memoryOffset = 0
+/** Of one file, for one flush: a disk that hangs must not be read for ever. */
+const READS_MAX = 500
 
 /**
  * Holds up other processes that write files, until something is over. A read past the page cache (O_DIRECT) holds the lock of the
@@ -36,7 +38,7 @@ async function hold(file: string, isOver: () => boolean): Promise<void> {
   if (O_DIRECT === undefined) return
   try {
     await using opened = await open(file, O_RDONLY | O_DIRECT)
-    while (!isOver() && (await readPastCache(opened)));
+    for (let reads = 0; reads < READS_MAX && !isOver(); reads++) if (!(await readPastCache(opened))) return
   } catch {
     // The file is gone, or its file system or this one has no such reads.
   }
@@ -44,13 +46,14 @@ async function hold(file: string, isOver: () => boolean): Promise<void> {
 
 /** @returns whether it has read anything */
 async function readPastCache(file: FileHandle): Promise<boolean> {
-  while (memoryOffset !== undefined) {
+  while (memoryOffset < ALIGNED_BYTES) {
+    const tried = memoryOffset
     try {
-      return (await file.read(memory, memoryOffset, READ_BYTES, 0)).bytesRead > 0
+      return (await file.read(memory, tried, READ_BYTES, 0)).bytesRead > 0
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EINVAL') return false
-      const next: number = memoryOffset + TRY_EVERY_BYTES
-      memoryOffset = next < ALIGNED_BYTES ? next : undefined
+      // Another file's read may have gone on from here meanwhile.
+      if (memoryOffset === tried) memoryOffset += TRY_EVERY_BYTES
     }
   }
   return false
