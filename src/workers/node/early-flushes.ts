@@ -89,14 +89,17 @@ export class EarlyFlushes {
     // Only workers have cells open: nobody's locks are dropped here as the file is closed (invariant 4).
     await using opened = await open(file, 'r')
     const stored = opened.datasync()
-    await holdWriters(this.#clock, [...new Set([file, ...this.#nextFile()])], stored)
+    await holdWriters(this.#clock, [...new Set([file, ...(await this.#nextFile())])], stored)
     await stored
     return true
   }
 
-  /** What the next cell has written is flushed after this: it must not become more meanwhile. */
-  #nextFile(): string[] {
+  /** What the next cell has written is flushed after this: it must not become more meanwhile. A short file is in nobody's way. */
+  async #nextFile(): Promise<string[]> {
     const [next] = this.#waiting.keys()
-    return next === undefined ? [] : [this.#paths.cell(next).wal]
+    if (next === undefined) return []
+    const { wal } = this.#paths.cell(next)
+    const found = await stat(wal).catch(() => undefined)
+    return found !== undefined && found.size >= FROM_BYTES ? [wal] : []
   }
 }
