@@ -52,7 +52,8 @@ function giveBack(fd: number, folder: string): void {
   try {
     // A power loss must not bring back a part of it: a part of a log is a log.
     fsyncDirectory(folder)
-    for (const length of lengths(fs.fstatSync(fd))) fs.ftruncateSync(fd, length)
+    const { size, nlink } = fs.fstatSync(fd)
+    if (nlink === 0) for (const length of cuts(size)) fs.ftruncateSync(fd, length)
   } catch {
     // What is left is given back as the file is closed.
   }
@@ -61,14 +62,14 @@ function giveBack(fd: number, folder: string): void {
 async function giveBackAside(file: fs.promises.FileHandle, folder: string): Promise<void> {
   try {
     await fsyncDirectoryAside(folder)
-    for (const length of lengths(await file.stat())) await file.truncate(length)
+    const { size, nlink } = await file.stat()
+    if (nlink === 0) for (const length of cuts(size)) await file.truncate(length)
   } catch {
     // As above.
   }
 }
 
-/** To which a file without a name is cut, one after the other. */
-function* lengths({ size, nlink }: fs.Stats): Generator<number> {
-  if (nlink > 0) return
+/** Lengths to which a file of that size is cut, one after the other: its last piece stays. */
+export function* cuts(size: number): Generator<number> {
   for (let length = size - GIVEN_BACK_BYTES; length > 0; length -= GIVEN_BACK_BYTES) yield length
 }

@@ -8,6 +8,7 @@ import { CommitTimes, type TimesOptions } from './commit-times.ts'
 import { type CopyOptions, copyDatabase } from './database-copy.ts'
 import { DeleteReserve, type Growth } from './delete-reserve.ts'
 import { GroupCommit } from './group-commit.ts'
+import { dataVersion } from './long-log.ts'
 import type { SqlText } from './sql-policy/sql-statement.ts'
 import { type Connection, closeLeavingLog, openConnection, type Statement } from './sqlite.ts'
 import { isSqliteError, toCellError } from './sqlite-errors.ts'
@@ -349,7 +350,7 @@ export class CellDatabase {
 
   /** Another value than before if another program has committed to the file meanwhile; our own commits don't count. */
   dataVersion(): number {
-    return this.prepare('PRAGMA data_version').pluck().get() as number
+    return dataVersion(this.#connection)
   }
 
   /** Copies the database into a new file while others use it. @throws `store_closed` if it is closed meanwhile */

@@ -1,5 +1,5 @@
 import fs from 'node:fs'
-import { GIVEN_BACK_BYTES } from '../base/long-files.ts'
+import { cuts } from '../base/long-files.ts'
 import type { Connection } from './sqlite.ts'
 import { WAL_HEADER_BYTES } from './wal-file.ts'
 
@@ -28,7 +28,7 @@ export function logFileBytes(database: string): number {
  */
 export function emptyLongLog(
   connection: Connection,
-  versionBefore: unknown,
+  versionBefore: number,
   truncate: () => boolean,
 ): boolean | undefined {
   const { O_RDWR, O_DSYNC } = fs.constants
@@ -53,8 +53,7 @@ function cut(file: string, flags: number): void {
   try {
     const { size } = fs.fstatSync(fd)
     fs.writeSync(fd, Buffer.alloc(WAL_HEADER_BYTES), 0, WAL_HEADER_BYTES, 0)
-    for (let length = size - GIVEN_BACK_BYTES; length > 0; length -= GIVEN_BACK_BYTES)
-      fs.ftruncateSync(fd, length)
+    for (const length of cuts(size)) fs.ftruncateSync(fd, length)
   } finally {
     fs.closeSync(fd)
   }
@@ -79,7 +78,7 @@ function letIn(connection: Connection): void {
   connection.exec('BEGIN IMMEDIATE; ROLLBACK')
 }
 
-/** Another value than before if another program has committed meanwhile. */
-export function dataVersion(connection: Connection): unknown {
-  return connection.prepare('PRAGMA data_version').pluck().get()
+/** Another value than before if another program has committed to the file meanwhile; our own commits don't count. */
+export function dataVersion(connection: Connection): number {
+  return connection.prepare('PRAGMA data_version').pluck().get() as number
 }

@@ -17,7 +17,7 @@ const FILES_MAX = 256
 /**
  * Has what long work writes stored while it is written. SQLite leaves a large transaction, or a checkpoint, to one fsync at its
  * end, and the small fsyncs of all other cells wait behind that in the disk's queue: up to 230 ms for 350 MB, measured. In
- * pieces, they wait for one piece.
+ * pieces, they wait for one piece; and whoever writes waits meanwhile, so that no piece is longer than the one before it.
  *
  * The fsync at the end still tells the worker of every error: its descriptor was opened before the writes. A worker that is killed
  * before that can't tell anybody, and the system tells nobody twice: so a failed flush is told to whoever made this.
