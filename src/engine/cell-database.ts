@@ -36,6 +36,8 @@ export interface CellHooks extends FailureHooks {
   beforeCheckpoint?(database: CellDatabase, wal: WalState): void
   /** After a checkpoint that moved frames. */
   afterCheckpoint?(database: CellDatabase): void
+  /** As {@link CheckpointEvents.released}. */
+  logReleased?(bytes: number): void
   /** Once, when the file was closed. */
   closed?(): void
 }
@@ -124,6 +126,7 @@ export class CellDatabase {
         {
           before: (wal) => hooks.beforeCheckpoint?.(this, wal),
           after: () => hooks.afterCheckpoint?.(this),
+          released: (bytes) => hooks.logReleased?.(bytes),
           failure: (error) => this.failure(error),
           failed: (error) => this.#failed(error),
           long: () => {
@@ -238,7 +241,7 @@ export class CellDatabase {
     return this.times
   }
 
-  /** What may make the file grow from here on, besides the bound on its size; anything after it was opened. */
+  /** By how much the file may grow from here on, within the bound on its size; `any` after it was opened. */
   limitGrowth(growth: Growth): void {
     this.#state.assertUsable()
     this.#deleteReserve.setGrowth(growth)
@@ -332,8 +335,7 @@ export class CellDatabase {
    */
   failure(error: unknown): CellError {
     if (this.open) this.#transactions.checkAfterStatement()
-    const failure = this.#state.failure(error)
-    this.#deleteReserve.notice(failure)
+    const failure = this.#deleteReserve.notice(this.#state.failure(error))
     if (failure.code === 'disk_full' && this.usable) this.checkpoints.relieve()
     return failure
   }
@@ -381,6 +383,7 @@ export class CellDatabase {
     if (!this.open) return undefined
     this.#group.flush()
     this.syncs.closing()
+    if (leavesLog) this.checkpoints.leaving()
     const isLeft = leavesLog && this.quarantined === undefined && closeLeavingLog(this.#connection)
     if (!isLeft) this.checkpoints.closing()
     this.#state.close()

@@ -28,6 +28,8 @@ export interface CheckpointEvents {
   failure(error: unknown): CellError
   /** A checkpoint that nobody asked for has failed. Must not throw. */
   failed(error: unknown): void
+  /** Bytes of the log are in use no more: a checkpoint has moved them, or they went with a long file or a closed one. Must not throw. */
+  released(bytes: number): void
   /** The log's file is long, and nothing keeps it from being cut: {@link Checkpoints.shorten}. Must not throw. */
   long(): void
 }
@@ -64,7 +66,6 @@ export class Checkpoints {
   #isAllMoved = false
   /** The log's file was found to be long, and was not cut since. */
   #isLong = false
-  #movedFrames = 0
 
   constructor(
     connection: Connection,
@@ -112,13 +113,6 @@ export class Checkpoints {
     return this.#isLong
   }
 
-  /** @returns bytes of logs that checkpoints have moved since the last call */
-  takeMovedBytes(): number {
-    const bytes = this.#movedFrames * FRAME_BYTES
-    this.#movedFrames = 0
-    return bytes
-  }
-
   /** How many frames the log had before the commit that ends at so many. @throws `Error` if the log is not as SQLite says */
   framesBefore(frames: number): number {
     using log = new WalReader(`${this.#path}-wal`)
@@ -147,14 +141,18 @@ export class Checkpoints {
     if (this.#connection.inTransaction) return false
     this.#frames = undefined
     const wal = this.state()
-    const isLong = mode === 'TRUNCATE' && this.#isFileLong()
+    const fileBytes = mode === 'TRUNCATE' ? logFileBytes(this.#path) : 0
+    const isLong = fileBytes > longLogBytes(this.#bounds.checkpointBytes)
     if (wal.frames > wal.checkpointed) this.#events.before(wal)
     else if (mode === 'PASSIVE' || (wal.frames === 0 && !isLong)) return true
     const isComplete = isLong ? this.#empty() : this.#checkpoint(mode)
     this.#events.after()
     this.#isAllMoved = isComplete
+    const moved = (isComplete ? wal.frames : this.state().checkpointed) - wal.checkpointed
+    // What a long file has beyond its frames was never committed.
+    const cut = isComplete && isLong ? Math.max(0, fileBytes - walBytes(wal.frames, PAGE_BYTES)) : 0
+    this.#events.released(Math.max(0, moved) * FRAME_BYTES + cut)
     if (isComplete) {
-      this.#movedFrames += wal.frames - wal.checkpointed
       this.#nextBytes = this.#bounds.checkpointBytes
       this.#triedToRelieve = 0
     }
@@ -177,10 +175,6 @@ export class Checkpoints {
     const truncate = () => this.#checkpoint('TRUNCATE')
     if (!this.#checkpoint('PASSIVE')) return false
     return emptyLongLog(this.#connection, version, truncate) ?? truncate()
-  }
-
-  #isFileLong(): boolean {
-    return logFileBytes(this.#path) > longLogBytes(this.#bounds.checkpointBytes)
   }
 
   /**
@@ -251,7 +245,7 @@ export class Checkpoints {
   /** What was never committed may have left a long file: after a rollback, and at the opening. Never throws. */
   lookForLong(): void {
     try {
-      if (!this.#isLong && !this.#isFileLong()) return
+      if (!this.#isLong && logFileBytes(this.#path) <= longLogBytes(this.#bounds.checkpointBytes)) return
     } catch {
       // The next change will tell.
       return
@@ -302,6 +296,15 @@ export class Checkpoints {
       if (this.#state.usable) this.#run('TRUNCATE')
     } catch (error) {
       this.#events.failed(error)
+    }
+  }
+
+  /** Before the connection is closed without a checkpoint, for files that are about to be removed. Never throws. */
+  leaving(): void {
+    try {
+      this.#events.released(logFileBytes(this.#path))
+    } catch {
+      // Nobody is charged for a log that can't be looked at.
     }
   }
 

@@ -1,4 +1,4 @@
-import { isCellError } from '../errors.ts'
+import { CellError, isCellError } from '../errors.ts'
 import { PAGE_BYTES } from './cell-settings.ts'
 import type { Connection, Statement } from './sqlite.ts'
 import { isSqliteError } from './sqlite-errors.ts'
@@ -7,8 +7,11 @@ import { isSqliteError } from './sqlite-errors.ts'
 const PAGES_MIN = 64
 const SHARE = 16
 
-/** What may make a cell's file grow. `none`: nothing; deletions then work as far as they need no new page. */
-export type Growth = 'any' | 'deletions' | 'none'
+/**
+ * By how many bytes an operation may make a cell's file grow, a deletion by a little more. `any`: as far as the bound on its size;
+ * `none`: not at all, deletions included.
+ */
+export type Growth = 'any' | 'none' | number
 
 /** The most bytes that a cell's file may have, with the room for deletions. */
 export function bytesWithReserve(cellBytesMax: number): number {
@@ -29,10 +32,13 @@ function reserveOf(pages: number): number {
 export class DeleteReserve {
   readonly #connection: Connection
   readonly #pages: number
+  #count: Statement | undefined
   #raise: Statement | undefined
   #lower: Statement | undefined
   #wasFull = false
   #growth: Growth = 'any'
+  /** The bound in pages that follows from a growth in bytes. */
+  #grown: number | undefined
   #depth = 0
 
   constructor(connection: Connection, cellBytesMax: number) {
@@ -40,16 +46,24 @@ export class DeleteReserve {
     this.#pages = Math.ceil(cellBytesMax / PAGE_BYTES)
   }
 
-  /** Holds from here on. */
+  /** Holds from here on. Bytes count from the size that the file has now. */
   setGrowth(growth: Growth): void {
-    if (growth === this.#growth) return
+    const grown = typeof growth === 'number' ? this.#grownBy(growth) : undefined
+    if (grown === this.#grown && (grown !== undefined || growth === this.#growth)) return
     this.#growth = growth
+    this.#grown = grown
     this.#bound()
   }
 
-  /** Told of each error: one may be that the cell is full. */
-  notice(error: unknown): void {
-    if (isFull(error)) this.#wasFull = true
+  /** Told of each error: one may be that the cell is full. @returns it, or one that names what the operation may grow by */
+  notice(error: CellError): CellError {
+    if (!isFull(error)) return error
+    this.#wasFull = true
+    const atOwnBound = this.#growth === 'any' || this.#grown === this.#pages
+    if (atOwnBound || error.details.sqliteCode !== 'SQLITE_FULL') return error
+    const limit = typeof this.#growth === 'number' ? this.#growth : 0
+    const text = `The operation may make the cell's file grow by ${limit} bytes, and needs more.`
+    return new CellError('cell_full', text, { ...error.details, limit, cause: error.cause })
   }
 
   /**
@@ -85,9 +99,27 @@ export class DeleteReserve {
     }
   }
 
+  /**
+   * Any bound that leaves from half of these bytes up to all of them will do: to set one takes far longer than to read the size.
+   *
+   * @returns the bound in pages
+   */
+  #grownBy(bytes: number): number {
+    const room = Math.floor(bytes / PAGE_BYTES)
+    const pages = this.#pageCount()
+    const most = Math.min(this.#pages, pages + room)
+    const least = Math.min(this.#pages, pages + Math.ceil(room / 2))
+    return this.#grown !== undefined && this.#grown >= least && this.#grown <= most ? this.#grown : most
+  }
+
+  #pageCount(): number {
+    this.#count ??= this.#connection.prepare('PRAGMA main.page_count').pluck()
+    return this.#count.get() as number
+  }
+
   /** If the file is larger than the bound, SQLite sets the bound to its size. */
   #bound(): void {
-    if (this.#growth !== 'any') this.#connection.exec('PRAGMA main.max_page_count = 1')
+    if (this.#growth !== 'any') this.#connection.exec(`PRAGMA main.max_page_count = ${this.#grown ?? 1}`)
     else {
       this.#lower ??= this.#connection.prepare(`PRAGMA main.max_page_count = ${this.#pages}`)
       this.#lower.get()
@@ -95,12 +127,12 @@ export class DeleteReserve {
   }
 
   #raiseBound(): void {
-    if (this.#growth !== 'any') {
-      const pages = this.#connection.pragma('main.page_count', { simple: true }) as number
-      this.#connection.exec(`PRAGMA main.max_page_count = ${pages + PAGES_MIN}`)
+    const most = this.#pages + reserveOf(this.#pages)
+    if (this.#grown !== undefined) {
+      const raised = Math.min(most, Math.max(this.#grown, this.#pageCount() + PAGES_MIN))
+      this.#connection.exec(`PRAGMA main.max_page_count = ${raised}`)
     } else {
-      const raised = this.#pages + reserveOf(this.#pages)
-      this.#raise ??= this.#connection.prepare(`PRAGMA main.max_page_count = ${raised}`)
+      this.#raise ??= this.#connection.prepare(`PRAGMA main.max_page_count = ${most}`)
       this.#raise.get()
     }
   }

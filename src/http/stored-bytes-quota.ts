@@ -1,12 +1,18 @@
+import { KeyedQueue } from '../base/keyed-queue.ts'
 import { quotaExceeded } from '../catalog/account-quotas.ts'
 import { CellError, isCellError } from '../errors.ts'
 import type { CellService, ExecuteOptions } from '../service/cell-service.ts'
 import type { CellOperation, ResultOf } from '../service/operations.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
+import { ReservedBytes } from './reserved-bytes.ts'
 import { StoredBytes } from './stored-bytes.ts'
 
+/** Of the room that is left, what one operation may take while others are under way. One that needs more waits for all of it. */
+const ROOM_SHARE = 1 / 64
 /** Above the quota, the share of it that deletions may take while they work. */
 const DELETE_SHARE = 1 / 16
+/** What a new cell takes, at least. */
+const CELL_BYTES_MIN = 8_192
 
 /** The bytes of one import, of one restore, or of one new cell with the state of another. */
 export interface Arrival {
@@ -22,14 +28,18 @@ export interface Arrival {
   release(): void
 }
 
-/** A {@link CellService} whose accounts store a limited number of bytes. Over it, cells work but their files do not grow. */
+/**
+ * A {@link CellService} whose accounts store a limited number of bytes. Without room, cells work but their files do not grow. What
+ * operations, imports and restores under way may add is reserved before, so that those that come together have together no more.
+ */
 export class StoredBytesQuota {
   readonly #defaultMax: number | undefined
   readonly #store: CellDirectory
   readonly #stored: StoredBytes
-  /** Bytes of databases that are not cells yet, and by which they exceed the cells that they replace, by account. */
-  readonly #arriving = new Map<string, number>()
-  /** What ends the count of these bytes, by the cell that is to have them. */
+  readonly #reserved = new ReservedBytes()
+  /** Operations that need more than a share of the room, by account: one at a time. */
+  readonly #large = new KeyedQueue()
+  /** What ends the reservation of an import or restore, by the cell that is to have its bytes. */
   readonly #arrivals = new Map<string, () => void>()
 
   /** @param defaultMax of accounts without a quota of their own; undefined: those have no bound */
@@ -44,30 +54,25 @@ export class StoredBytesQuota {
   /** Before a cell is made. @throws `quota_exceeded` */
   checkRoomForCell(accountId: string): void {
     const max = this.#maxOf(accountId)
-    if (max !== undefined && this.#stored.of(accountId) >= max) throw this.#exceeded(accountId, max)
+    if (max !== undefined && this.#usageOf(accountId) + CELL_BYTES_MIN > max)
+      throw this.#exceeded(accountId, max)
   }
 
   /** For one import or restore: its bytes count before a cell has them, so that several at once share what is left. */
   arrival(accountId: string): Arrival {
-    let held = 0
+    const held = this.#reserved.of(accountId)
     let cell: string | undefined
-    const hold = (bytes: number) => {
-      const all = (this.#arriving.get(accountId) ?? 0) + bytes - held
-      if (all === 0) this.#arriving.delete(accountId)
-      else this.#arriving.set(accountId, all)
-      held = bytes
-    }
     const release = () => {
       if (cell !== undefined && this.#arrivals.get(cell) === release) this.#arrivals.delete(cell)
-      hold(0)
+      held.set(0)
     }
     const take = (cellId: string, bytes: number, replaced = 0) => {
       const max = this.#maxOf(accountId)
       if (max === undefined) return
-      const usage = this.#stored.of(accountId) + (this.#arriving.get(accountId) ?? 0) - held - replaced
-      const has = `The account stores or imports ${usage} bytes, and this database has ${bytes}`
+      const usage = this.#usageOf(accountId) - held.bytes - replaced
+      const has = `The account stores or is about to store ${usage} bytes, and this database has ${bytes}`
       if (bytes > replaced && usage + bytes > max) throw quotaExceeded('bytesMax', has, max, usage)
-      hold(Math.max(0, bytes - replaced))
+      held.set(Math.max(0, bytes - replaced))
       cell = cellId
       this.#arrivals.set(cellId, release)
     }
@@ -77,7 +82,7 @@ export class StoredBytesQuota {
   /** Bytes that the account may still store; 0 if it has more than its quota, Infinity if it has no bound. */
   roomOf(accountId: string): number {
     const max = this.#maxOf(accountId)
-    return max === undefined ? Number.POSITIVE_INFINITY : Math.max(0, max - this.#stored.of(accountId))
+    return max === undefined ? Number.POSITIVE_INFINITY : Math.max(0, max - this.#usageOf(accountId))
   }
 
   /** @returns the service, for requests of accounts */
@@ -120,21 +125,52 @@ export class StoredBytesQuota {
     max: number,
     accountId: string,
     service: CellService,
+    call: [cellId: string, operation: O, options: ExecuteOptions | undefined],
+  ): Promise<ResultOf<O>> {
+    try {
+      return await this.#executeWithShare(ROOM_SHARE, max, accountId, service, call)
+    } catch (error) {
+      if (!this.#isOutgrown(error)) throw error
+      if (this.#stored.of(accountId) >= max) throw this.#exceeded(accountId, max, error)
+    }
+    // Nothing of it was kept: it can run again.
+    try {
+      const run = () => this.#executeWithShare(1, max, accountId, service, call)
+      return await this.#large.run(accountId, run)
+    } catch (error) {
+      throw this.#isOutgrown(error) ? this.#exceeded(accountId, max, error) : error
+    }
+  }
+
+  /** @throws `cell_full` with the bytes that it may add, if it needs more: see {@link #isOutgrown} */
+  async #executeWithShare<O extends CellOperation>(
+    share: number,
+    max: number,
+    accountId: string,
+    service: CellService,
     [cellId, operation, options]: [string, O, ExecuteOptions | undefined],
   ): Promise<ResultOf<O>> {
-    const over = this.#stored.of(accountId) - max
+    const room = max - this.#usageOf(accountId)
+    const bytes = Math.max(0, Math.floor(room * share))
+    const growth = this.#stored.of(accountId) - max < max * DELETE_SHARE ? bytes : 'none'
+    const reserved = this.#reserved.of(accountId)
+    reserved.set(bytes)
     try {
-      if (over < 0) return await service.execute(cellId, operation, options)
-      const growth = over < max * DELETE_SHARE ? 'deletions' : 'none'
       return (await service.execute(cellId, { ...operation, growth }, options)) as ResultOf<O>
-    } catch (error) {
-      // The cell's own bound has the same code, and a schema that is too long has no code of SQLite's. A table at its last rowid
-      // has SQLite's code alone.
-      const isFull = isCellError(error, 'cell_full') && error.details.sqliteCode === 'SQLITE_FULL'
-      throw over >= 0 && isFull ? this.#exceeded(accountId, max, error) : error
     } finally {
+      reserved.set(0)
       this.#stored.changed(accountId, cellId)
     }
+  }
+
+  /** A cell at its own bound has the same code and names that one. A schema that is too long, and a table at its last rowid, name none. */
+  #isOutgrown(error: unknown): error is CellError {
+    if (!isCellError(error, 'cell_full') || error.details.sqliteCode !== 'SQLITE_FULL') return false
+    return error.details.limit !== undefined && error.details.limit !== this.#store.settings.limits.cellBytesMax
+  }
+
+  #usageOf(accountId: string): number {
+    return this.#stored.of(accountId) + this.#reserved.sumOf(accountId)
   }
 
   /** Without a bound nothing is measured, so that what was measured before is forgotten. */
@@ -146,8 +182,9 @@ export class StoredBytesQuota {
 
   /** @param cause of a batch it has the operation's index */
   #exceeded(accountId: string, max: number, cause?: CellError): CellError {
-    const usage = this.#stored.of(accountId)
-    const error = quotaExceeded('bytesMax', `The account stores ${usage} bytes`, max, usage)
+    const usage = this.#usageOf(accountId)
+    const has = `The account stores or is about to store ${usage} bytes, and this needs more than the rest`
+    const error = quotaExceeded('bytesMax', has, max, usage)
     const index = cause?.details.index
     return index === undefined
       ? error

@@ -4,8 +4,8 @@ import { isUnreadable } from '../base/unreadable.ts'
 import { isCellError } from '../errors.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 
-/** A cell that changes all the time is measured this often. */
-const MEASURE_EVERY_MS = 1_000
+/** A cell is measured once more this long after a change: what its log held may have moved by then. */
+const MEASURE_AGAIN_MS = 1_000
 /** Cells that one question measures. */
 const PER_QUESTION_MAX = 100
 /** Accounts whose cells are known. That of one takes about 100 bytes a cell. */
@@ -13,16 +13,15 @@ const ACCOUNTS_MAX = 1_000
 
 interface Usage {
   bytes: number
-  readonly cells: Map<string, { bytes: number; measuredAt: number }>
-  /** Since when cells have changed after their last measurement, or may have grown with it: the oldest change first. */
+  readonly cells: Map<string, number>
+  /** Since when cells have changed, or may have grown with it: the oldest change first. */
   readonly changed: Map<string, number>
 }
 
 /**
  * How many bytes the database files of an account's cells have: an estimate. The first question about an account has its
  * cells measured in the background, and the answer is too low until that is done. From then on a cell is measured when it
- * has changed, at most once a second, and once more with a question that comes a second later: what changed in between counts
- * although the cell rests. What a cell's log holds counts once it is moved into the file (`checkpointBytes`), and at once what it has
+ * has changed, and once more with a question that comes a second later. What a cell's log holds counts once it is moved into the file (`checkpointBytes`), and at once what it has
  * beyond twice that: a long transaction that is not committed, or is in the file already and not cut yet. A file that comes, goes or is replaced is measured at once, whoever has it done. One that cannot be read counts as it last was.
  */
 export class StoredBytes {
@@ -52,10 +51,8 @@ export class StoredBytes {
   /** The cell has changed. */
   changed(accountId: string, cellId: string): void {
     const usage = this.#usageOf(accountId)
-    const known = usage.cells.get(cellId)
-    const now = this.#store.clock.monotonic()
-    if (known === undefined || now - known.measuredAt >= MEASURE_EVERY_MS) this.#measure(usage, cellId)
-    if (!usage.changed.has(cellId)) usage.changed.set(cellId, now)
+    this.#measure(usage, cellId)
+    if (!usage.changed.has(cellId)) usage.changed.set(cellId, this.#store.clock.monotonic())
   }
 
   #usageOf(accountId: string): Usage {
@@ -85,7 +82,7 @@ export class StoredBytes {
   /** Each change of a cell comes after a question, which measures many: the list does not grow. */
   #measureChanged(usage: Usage): void {
     if (usage.changed.size === 0) return
-    const before = this.#store.clock.monotonic() - MEASURE_EVERY_MS
+    const before = this.#store.clock.monotonic() - MEASURE_AGAIN_MS
     let measured = 0
     for (const [cellId, since] of usage.changed) {
       if (since > before || measured++ === PER_QUESTION_MAX) return
@@ -97,9 +94,9 @@ export class StoredBytes {
   #measure(usage: Usage, cellId: string): void {
     const bytes = this.#bytesOf(cellId)
     if (bytes === undefined) return
-    usage.bytes += bytes - (usage.cells.get(cellId)?.bytes ?? 0)
+    usage.bytes += bytes - (usage.cells.get(cellId) ?? 0)
     if (bytes === 0) usage.cells.delete(cellId)
-    else usage.cells.set(cellId, { bytes, measuredAt: this.#store.clock.monotonic() })
+    else usage.cells.set(cellId, bytes)
   }
 
   /** @returns undefined if the cell's folder cannot be read */

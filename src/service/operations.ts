@@ -16,7 +16,7 @@ import type {
  * worker. {@link OperationResults} has the result of each, by its `op`. Members mean what they do in `Cell` and `Kv`.
  */
 export type CellOperation = (BatchableOperation | ReadOperation | BatchOperation | UnreadOperation) & {
-  /** What may make the cell's file grow; `any` by default. Of a batch it holds for all, and in a batch it has no effect. */
+  /** By how much the cell's file may grow; `any` by default. Of a batch it holds for all, and in a batch it has no effect. */
   growth?: Growth | undefined
   /** True: what could change the cell is refused (`forbidden`). Of a batch it holds for all, and in a batch it has no effect. */
   readOnly?: boolean | undefined

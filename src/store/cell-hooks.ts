@@ -12,10 +12,12 @@ export interface CellHookParts {
   opened(database: CellDatabase): void
   failed(error: unknown): void
   closed(): void
+  logReleased(bytes: number): void
 }
 
 /** Connects the parts above the engine to one open cell. */
-export function cellHooks(id: string, { clock, trackers, opened, failed, closed }: CellHookParts): CellHooks {
+export function cellHooks(id: string, parts: CellHookParts): CellHooks {
+  const { clock, trackers, opened, failed, closed, logReleased } = parts
   let hasFunction = false
   return {
     opened: (database) => {
@@ -42,6 +44,7 @@ export function cellHooks(id: string, { clock, trackers, opened, failed, closed 
       database.exec(KV_VIEW)
       return true
     },
+    logReleased,
     failed,
     closed: () => {
       trackers?.get(id).hooks.closed?.()

@@ -237,7 +237,7 @@ export class Cell {
     )
   }
 
-  /** What may make the cell's file grow, until it is closed. @internal */
+  /** By how much the cell's file may grow from here on, until it is closed. @internal */
   limitGrowth(growth: Growth): void {
     this.#use().limitGrowth(growth)
   }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { openTestCell } from '../support/open-test-store.ts'
-import { codeOf } from '../support/thrown.ts'
+import { codeOf, thrownBy } from '../support/thrown.ts'
 
 async function cellWithRows() {
   const { cell } = await openTestCell()
@@ -14,7 +14,7 @@ async function cellWithRows() {
 const pages = 'SELECT page_count AS n FROM pragma_page_count'
 
 describe('A cell that may not grow', () => {
-  test.each(['deletions', 'none'] as const)(
+  test.each([0, 'none'] as const)(
     'serves reads and deletions, and what fits into the room that they leave (%s)',
     async (growth) => {
       const cell = await cellWithRows()
@@ -38,7 +38,43 @@ describe('A cell that may not grow', () => {
     cell.sql('CREATE INDEX i ON gone (b)')
     cell.limitGrowth('none')
     expect(codeOf(() => cell.sql('DELETE FROM t WHERE a <= 10'))).toBe('cell_full')
-    cell.limitGrowth('deletions')
+    cell.limitGrowth(0)
     expect(cell.sql('DELETE FROM t WHERE a <= 10').changes).toBe(10)
+  })
+})
+
+describe('A cell that may grow by some bytes', () => {
+  const insert = (bytes: number) => `INSERT INTO t (b) VALUES (zeroblob(${bytes}))`
+
+  test('grows by as many and no more, from the size that it has when they are set', async () => {
+    const cell = await cellWithRows()
+    for (let i = 0; i < 3; i++) {
+      cell.limitGrowth(100_000)
+      expect(cell.sql(insert(45_000)).changes).toBe(1)
+      expect(thrownBy(() => cell.sql(insert(100_000)))).toMatchObject({
+        code: 'cell_full',
+        details: { sqliteCode: 'SQLITE_FULL', limit: 100_000 },
+      })
+    }
+    cell.limitGrowth(300_000)
+    expect(cell.sql(insert(250_000)).changes).toBe(1)
+    cell.limitGrowth(0)
+    expect(codeOf(() => cell.sql(insert(9_000)))).toBe('cell_full')
+    cell.limitGrowth('any')
+    expect(cell.sql(insert(900_000)).changes).toBe(1)
+  })
+
+  test('is never larger than a cell may be, and then names that bound', async () => {
+    const { cell } = await openTestCell({ limits: { cellBytesMax: 400_000 } })
+    cell.sql('CREATE TABLE t (a INTEGER PRIMARY KEY, b)')
+    cell.limitGrowth(10_000_000)
+    expect(cell.sql(insert(200_000)).changes).toBe(1)
+    for (const growth of [10_000_000, 'any'] as const) {
+      cell.limitGrowth(growth)
+      expect(thrownBy(() => cell.sql(insert(300_000)))).toMatchObject({
+        code: 'cell_full',
+        details: { limit: 400_000 },
+      })
+    }
   })
 })

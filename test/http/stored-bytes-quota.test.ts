@@ -35,10 +35,13 @@ async function fill(bench: Bench): Promise<number> {
       json: {
         code: 'quota_exceeded',
         limit: MAX,
-        detail: expect.stringMatching(/stores \d+ bytes; quotas\.bytesMax is 400000\./),
+        detail: expect.stringMatching(
+          /stores or is about to store \d+ bytes, and this needs more than the rest; quotas\.bytesMax is 400000\./,
+        ),
       },
     })
-    expect((json as { usage: number }).usage).toBeGreaterThanOrEqual(MAX)
+    const { usage } = json as { usage: number }
+    expect(usage).toBeGreaterThan(MAX - 2 * VALUE.length)
     return i
   }
   throw new Error('Nothing was refused')
@@ -49,6 +52,8 @@ test('An account over its quota of bytes reads and deletes, uses what that frees
   const first = bench.cell
   await bench.send(sql('CREATE TABLE t (a)'))
   expect(await fill(bench)).toBeGreaterThan(15)
+  // What is left is less than a new cell takes.
+  for (let i = 0; i < 6; i++) await bench.send(put(`page ${i}`, 'v'.repeat(3_000)))
   expect((await bench.send(put('small', 'x'))).status).toBe(200)
   expect((await bench.send(sql('SELECT count(*) FROM cell_kv'))).status).toBe(200)
   expect((await bench.send(sql(`INSERT INTO t VALUES (zeroblob(90000))`))).json).toMatchObject({
@@ -77,20 +82,54 @@ test('An account over its quota of bytes reads and deletes, uses what that frees
   await bench.close()
 })
 
-test('What cells take within a second of their last measurement counts a second later, if nobody uses them again, too', async () => {
-  const bench = await Bench.open(viaFetch, { store: { quotas: { bytesMax: MAX }, checkpointBytes: 65_536 } })
+test('What moves from the logs of cells into their files counts a second later, if nobody uses them again, too', async () => {
+  const bench = await Bench.open(viaFetch, { store: { quotas: { bytesMax: MAX } } })
   let time = 0
   bench.clock.monotonic = () => time
   for (let i = 0; i < 3; i++) {
     bench.newCell()
     expect((await bench.send(sql('CREATE TABLE t (a)'))).status).toBe(200)
     expect((await bench.send(sql('INSERT INTO t VALUES (zeroblob(200000))'))).status).toBe(200)
+    await bench.store.backups.snapshot(bench.cell)
   }
   time += 1_000
   expect((await bench.send({ method: 'POST', path: '/v1/databases', body: {} })).json).toMatchObject({
     code: 'quota_exceeded',
     usage: expect.toSatisfy((usage: number) => usage > 600_000),
   })
+  await bench.close()
+})
+
+test('Changes that arrive together have together no more than the quota, and all that fits is kept', async () => {
+  const bench = await openBench()
+  const cells = [bench.cell, bench.newCell(), bench.newCell()]
+  const at = (cell: string, request: ReturnType<typeof sql>) => ({
+    ...request,
+    path: request.path.replace('{cell}', cell),
+  })
+  for (const cell of cells)
+    expect((await bench.send(at(cell, sql('CREATE TABLE t (a)')))).status).toBe(200)
+  const insert = sql('INSERT INTO t VALUES (zeroblob(100000))')
+  const replies = await Promise.all(
+    [...cells, ...cells, ...cells, ...cells].map((cell) => bench.send(at(cell, insert))),
+  )
+  const kept = replies.filter(({ status }) => status === 200).length
+  expect(kept).toBe(3)
+  for (const { status, json } of replies)
+    if (status !== 200) expect(json).toMatchObject({ code: 'quota_exceeded', limit: MAX })
+  await bench.store.close()
+  const files = cells.map((cell) => fs.statSync(bench.data.paths.cell(cell).database).size)
+  expect(files.reduce((sum, bytes) => sum + bytes)).toBeLessThanOrEqual(MAX)
+  await bench.close()
+})
+
+test('A change that takes most of what is left, and small ones beside it, all succeed', async () => {
+  const bench = await openBench()
+  await bench.send(sql('CREATE TABLE t (a)'))
+  const large = sql('INSERT INTO t VALUES (zeroblob(250000))')
+  const small = Array.from({ length: 20 }, (_, i) => put(`k${i}`, 'v'.repeat(1_000)))
+  const replies = await Promise.all([...small, large, ...small].map((request) => bench.send(request)))
+  expect(replies.map(({ status }) => status)).toEqual(Array(41).fill(200))
   await bench.close()
 })
 
@@ -169,7 +208,7 @@ test('Restores to larger states, one after the other and at once, have together 
     json: {
       code: 'quota_exceeded',
       limit: MAX,
-      detail: expect.stringMatching(/stores or imports \d+ bytes, .* quotas\.bytesMax is 400000\./),
+      detail: expect.stringMatching(/stores or is about to store \d+ bytes, .* quotas\.bytesMax is 400000\./),
     },
   })
   expect(bench.store.databaseBytes(second.cell)).toBeLessThan(50_000)

@@ -104,6 +104,7 @@ export class WorkerPool {
       isPaused: (cellId) => this.#paused.has(cellId),
       charged: (cellId) => this.#charged(cellId),
       worked: (time) => this.#placement.probation.worked(time),
+      usedDisk: (cellId, ms) => this.#placement.probation.heldUp(this.#charged(cellId).accountId, ms),
       heldUp: (cellId, ms) => this.#heldUp(cellId, ms),
       requeue: (operations) => this.#requeue(operations),
       finishFlush: parts.finishFlush,

@@ -22,6 +22,8 @@ export interface SlotContext {
   charged(cellId: string): Charged
   /** Operations of a cell have run. */
   worked(time: CellTime): void
+  /** What a cell has written has held up its worker, and others through the disk. */
+  usedDisk(cellId: string, ms: number): void
   /** A task that the cell's account has asked for has held its worker up. */
   heldUp(cellId: string, ms: number): void
   /** Runs operations again, each in its cell's present slot. */
@@ -311,6 +313,10 @@ export class WorkerSlot {
     for (const each of finished.ran) {
       turns.charge(each.accountId, each.operations, each.ms)
       this.#context.worked(each)
+    }
+    for (const [cellId, ms] of finished.disk) {
+      turns.charge(this.#context.charged(cellId).accountId, 0, ms)
+      this.#context.usedDisk(cellId, ms)
     }
     if (finished.returned.length > 0) this.queue.putBack(finished)
     if (this.queue.size === 0) turns.reset()

@@ -6,7 +6,7 @@ import type { LocalCells } from '../../store/local-cells.ts'
 import type { BatchCell } from '../protocol/protocol.ts'
 import { Answers } from './answers.ts'
 import { CellRun, type CellRunParts } from './cell-run.ts'
-import { diskMs } from './disk-time.ts'
+import { DiskTime } from './disk-time.ts'
 import { JointCommits } from './joint-commits.ts'
 import { OperationRunner, type SliceSettings } from './operation-runner.ts'
 import type { Outbox } from './outbox.ts'
@@ -35,6 +35,7 @@ export class BatchRunner {
   readonly #joint: JointCommits
   readonly #runner: OperationRunner
   readonly #processor: ProcessorTime
+  readonly #disk = new DiskTime()
   readonly #parts: CellRunParts
   #transactions = 0
 
@@ -48,6 +49,7 @@ export class BatchRunner {
     this.#cells = cells
     // Until the node has heard of a commit, the log may tell whether it counts.
     cells.leavesLongLogs = true
+    cells.onLogReleased = (cellId, bytes) => this.#disk.note(cellId, bytes)
     this.#context = context
     this.#out = out
     this.#joint = new JointCommits(out)
@@ -77,11 +79,8 @@ export class BatchRunner {
       if (answers.hasUnsynced && database !== undefined) unsynced.set(database, answers)
     if (unsynced.size > 0) await this.#sync(unsynced, isToldOf)
     const at = receivedMs < RECEIPT_WORTH_MS ? undefined : longestBodies(cells)
-    const spend = (at: number, ms: number) => {
-      if (ms > 0) spent.set(at, (spent.get(at) ?? 0) + ms)
-    }
-    if (at !== undefined) spend(at, receivedMs)
-    for (const [at, run] of runs.entries()) spend(at, this.#moveLog(run))
+    if (at !== undefined && receivedMs > 0) spent.set(at, (spent.get(at) ?? 0) + receivedMs)
+    for (const run of runs) this.#shortenLog(run)
     const returned = runs.flatMap((run) => run.unanswered())
     const { counts, pool } = this.#cells
     const counted = {
@@ -90,7 +89,13 @@ export class BatchRunner {
       open: pool.size,
       heaviest: pool.heaviestOwner,
     }
-    this.#out.send({ type: 'done', returned: someOf(returned), spent: someOf([...spent]), counts: counted })
+    this.#out.send({
+      type: 'done',
+      returned: someOf(returned),
+      spent: someOf([...spent]),
+      disk: someOf(this.#disk.take()),
+      counts: counted,
+    })
     this.#processor.ended()
   }
 
@@ -118,14 +123,11 @@ export class BatchRunner {
     })
   }
 
-  /** Once all of its answers have left. @returns milliseconds of the disk that its log has taken */
-  #moveLog({ cellId, database }: CellRun): number {
-    if (database === undefined) return 0
-    if (database.checkpoints.isLong) {
-      this.#out.flush()
-      this.#cells.pool.work(cellId, () => database.shortenLog())
-    }
-    return diskMs(database.checkpoints.takeMovedBytes())
+  /** Once all of its answers have left. */
+  #shortenLog({ cellId, database }: CellRun): void {
+    if (!database?.checkpoints.isLong) return
+    this.#out.flush()
+    this.#cells.pool.work(cellId, () => database.shortenLog())
   }
 
   /** Stores what the cells of the batch have committed, in the commit log if it takes that. */

@@ -219,8 +219,18 @@ test('a transaction that was perhaps committed moves too: the next worker of the
   expect(written.answer).toBe('done')
 })
 
+interface Taken {
+  spent?: [cell: number, ms: number][]
+  disk?: [cellId: string, ms: number][]
+}
+
 /** Runs an operation of A that takes so long on the processor. @returns the worker that ran it */
-async function runHeavy(node: ScriptedWorkers, by: { accountId: string }, ms: number) {
+function runHeavy(node: ScriptedWorkers, by: { accountId: string }, ms: number) {
+  return runTaking(node, by, { spent: [[0, ms]] })
+}
+
+/** Runs an operation of A in a batch that takes this. @returns the worker that ran it */
+async function runTaking(node: ScriptedWorkers, by: { accountId: string }, taken: Taken) {
   const key = `heavy ${++operations}`
   node.put(A, key, by)
   await node.settle()
@@ -229,7 +239,7 @@ async function runHeavy(node: ScriptedWorkers, by: { accountId: string }, ms: nu
   await node.settle()
   const worker = workerOf(node, key)
   worker.answer({ 0: 'done' })
-  worker.say({ type: 'done', spent: [[0, ms]] })
+  worker.say({ type: 'done', ...taken })
   return worker
 }
 
@@ -262,6 +272,18 @@ test('many operations of a millisecond are heavy, too: a batch has as many as a 
   const shared = await run(node, B, { accountId: 'neighbour' })
   for (let i = 0; i < 300; i++) await runHeavy(node, { accountId: 'heavy' }, 1)
   expect(await runHeavy(node, { accountId: 'heavy' }, 1)).not.toBe(shared)
+})
+
+test('an account whose cells keep the disk busy goes on probation, however light its operations are', async () => {
+  const node = await ScriptedWorkers.started({ isKnown: () => true, record })
+  const shared = await run(node, B, known)
+  const write = (ms: number) => runTaking(node, fresh, { disk: [[A, ms]] })
+  for (let i = 0; i < 12; i++) {
+    expect(await write(20)).toBe(shared)
+    await node.pass(20)
+  }
+  for (let i = 0; i < 3; i++) await write(20)
+  expect(await write(20)).not.toBe(shared)
 })
 
 /** Has a step of a backup of A run, which holds its worker up for so long. @returns the worker that ran it */

@@ -72,6 +72,7 @@ function newSlot({ flushing }: { flushing?: Promise<void> } = {}) {
     charged: (cellId: string) => operation(cellId),
     sliceMs: 20,
     worked: () => {},
+    usedDisk: () => {},
     heldUp: () => {},
     requeue: () => {},
     finishFlush: () => flushing,

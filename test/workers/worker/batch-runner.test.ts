@@ -322,35 +322,72 @@ test('what it takes to receive a long body is its cell’s time; what other work
   expect(last).not.toHaveProperty('spent')
 })
 
-test('what a checkpoint moves is charged to its cell by its bytes: 5 ms a MiB, however long the disk takes', async () => {
+/** A worker with a cell that small changes go to, and one with a table. Its processor takes no time. */
+function openDiskWorker() {
   const clock = new FakeClock()
-  const directory = path.join(tempDirectory('cellstore-moved'), 'worker')
-  const worker = new BatchWorker(directory, { clock }, undefined, { processorMs: () => clock.monotonic() })
+  const directory = path.join(tempDirectory('cellstore-disk'), 'worker')
+  const worker = new BatchWorker(directory, { clock, sqlPolicy: 'tenant' }, undefined, { processorMs: () => 0 })
   const [small, large] = [newCellId(), newCellId()]
   for (const id of [small, large]) worker.cells.files.write(id)
   worker.sql(large, 'CREATE TABLE t (a INTEGER PRIMARY KEY, b)')
-  let last: BatchMessage | undefined
+  let done: Extract<BatchMessage, { type: 'done' }> | undefined
   worker.onWrite = (messages) => {
-    last = messages.at(-1)
+    const last = messages.at(-1)
+    if (last?.type === 'done') done = last
   }
+  const put: CellOperation = { op: 'kv.put', key: 'k', value: 'v' }
   const write = (bytes: number): CellOperation => ({
     op: 'sql',
     sql: 'INSERT OR REPLACE INTO t VALUES (1, zeroblob(?))',
     params: [bytes],
   })
-  const put: CellOperation = { op: 'kv.put', key: 'k', value: 'v' }
-  for (const [bytes, ms] of [
-    [12 * MIB, 60],
-    [5 * MIB, 25],
-  ] as const) {
-    await worker.run([[{ cellId: small, operation: put }], [{ cellId: large, operation: write(bytes) }]])
-    const [[at, spent] = []] = (last as Extract<BatchMessage, { type: 'done' }>).spent ?? []
-    expect(at).toBe(1)
-    expect(spent).toBeGreaterThanOrEqual(ms)
-    expect(spent).toBeLessThan(1.1 * ms)
+  /** Runs it in the large cell, if there is one, beside a small change. @returns milliseconds of the disk by cell */
+  const diskOf = async (operation?: CellOperation) => {
+    const others = operation === undefined ? [] : [[{ cellId: large, operation }]]
+    await worker.run([[{ cellId: small, operation: put }], ...others])
+    return new Map(done?.disk)
   }
-  await worker.run([[{ cellId: large, operation: write(100) }]])
-  expect(last).not.toHaveProperty('spent')
+  return { worker, large, write, diskOf }
+}
+
+/** 5 ms a MiB, and a little for the pages around it. */
+function expectMs(ms: number | undefined, mib: number): void {
+  expect(ms).toBeGreaterThanOrEqual(5 * mib)
+  expect(ms).toBeLessThan(1.1 * 5 * mib)
+}
+
+test('what a checkpoint moves is charged to its cell by its bytes: 5 ms a MiB, however long the disk takes', async () => {
+  const { large, write, diskOf } = openDiskWorker()
+  for (const mib of [12, 5]) {
+    const disk = await diskOf(write(mib * MIB))
+    expect([...disk.keys()]).toEqual([large])
+    expectMs(disk.get(large), mib)
+  }
+  expect(await diskOf(write(100))).toEqual(new Map())
+})
+
+test('what a transaction that fails has written is charged as well', async () => {
+  const { large, diskOf } = openDiskWorker()
+  const disk = await diskOf({
+    op: 'batch',
+    operations: [
+      {
+        op: 'sql',
+        sql: 'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40) INSERT INTO t SELECT i, zeroblob(1048576) FROM n',
+      },
+      { op: 'sql', sql: 'INSERT INTO t VALUES (1, NULL)' },
+    ],
+  })
+  expect(disk.get(large)).toBeGreaterThan(5 * 30)
+})
+
+test('what is moved or removed when a cell is closed, or deleted, is charged with the next batch', async () => {
+  const { worker, large, write, diskOf } = openDiskWorker()
+  for (const end of [() => worker.cells.pool.close(large), () => worker.cells.release(large)]) {
+    expect(await diskOf(write(3 * MIB))).toEqual(new Map())
+    end()
+    expectMs((await diskOf()).get(large), 3)
+  }
 })
 
 test('a body that the node has not read is read in its cell’s time, and not before there is time left to run it', async () => {
