@@ -11,7 +11,7 @@ const FROM_BYTES = 2 * SYNC_EVERY_BYTES
 const FLUSHES_A_LOOK = 4
 /** What a disk says that could not store something. */
 const DISK_ERRORS: readonly unknown[] = ['EIO', 'ENOSPC', 'EDQUOT']
-/** Files whose last changes are remembered: more than workers write at a time. */
+/** Files that are remembered: more than workers write at a time. */
 const FILES_MAX = 256
 
 /**
@@ -30,6 +30,8 @@ export class EarlyFlushes {
   readonly #waiting = new Map<string, number>()
   /** Epoch milliseconds of the last change that was flushed, by file. */
   readonly #flushed = new LruCache<number>(FILES_MAX)
+  /** Bytes at the last look, by file. */
+  readonly #sizes = new LruCache<number>(FILES_MAX)
   /** Of the cell whose turn it is. */
   #current: Promise<void> | undefined
 
@@ -84,22 +86,32 @@ export class EarlyFlushes {
 
   async #flush(file: string): Promise<boolean> {
     const { size, mtimeMs } = await stat(file)
-    if (size < FROM_BYTES || this.#flushed.get(file) === mtimeMs) return false
+    if (!this.#isWritten(file, size) || this.#flushed.get(file) === mtimeMs) return false
     this.#flushed.set(file, mtimeMs)
     // Only workers have cells open: nobody's locks are dropped here as the file is closed (invariant 4).
     await using opened = await open(file, 'r')
     const stored = opened.datasync()
-    await holdWriters(this.#clock, [...new Set([file, ...(await this.#nextFile())])], stored)
+    const held = [...new Set([file, ...(await this.#nextFile())])]
+    // The last read of a file may wait for its lock, and nobody waits for that.
+    void holdWriters(this.#clock, held, stored)
     await stored
     return true
   }
 
-  /** What the next cell has written is flushed after this: it must not become more meanwhile. A short file is in nobody's way. */
+  /** Whether there may be much to flush. A log that is being cut becomes shorter, and its lock is held for long. */
+  #isWritten(file: string, size: number): boolean {
+    const isCut = size < (this.#sizes.get(file) ?? 0)
+    this.#sizes.set(file, size)
+    return size >= FROM_BYTES && !isCut
+  }
+
+  /** What another cell has written is flushed after this: it must not become more meanwhile. A short file is in nobody's way. */
   async #nextFile(): Promise<string[]> {
-    const [next] = this.#waiting.keys()
-    if (next === undefined) return []
-    const { wal } = this.#paths.cell(next)
-    const found = await stat(wal).catch(() => undefined)
-    return found !== undefined && found.size >= FROM_BYTES ? [wal] : []
+    for (const cellId of this.#waiting.keys()) {
+      const { wal } = this.#paths.cell(cellId)
+      const found = await stat(wal).catch(() => undefined)
+      if (found !== undefined && this.#isWritten(wal, found.size)) return [wal]
+    }
+    return []
   }
 }

@@ -15,10 +15,13 @@ const memory = Buffer.allocUnsafeSlow(READ_BYTES + ALIGNED_BYTES)
 let memoryOffset = 0
 /** Of one file, for one flush: a disk that hangs must not be read for ever. */
 const READS_MAX = 500
+/** Files that are read. Of each there is at most one read that waits, however often it is asked for. */
+const reading = new Set<string>()
 
 /**
  * Holds up other processes that write files, until something is over. A read past the page cache (O_DIRECT) holds the lock of the
  * file in the system, for which a write waits, and ends by itself if this process does. Without such reads, nobody is held up. Never throws.
+ * Resolves with the last read, which may take longer.
  */
 export async function holdWriters(
   clock: Clock,
@@ -35,12 +38,15 @@ export async function holdWriters(
 
 async function hold(file: string, isOver: () => boolean): Promise<void> {
   const { O_RDONLY, O_DIRECT } = fs.constants
-  if (O_DIRECT === undefined) return
+  if (O_DIRECT === undefined || reading.has(file)) return
+  reading.add(file)
   try {
     await using opened = await open(file, O_RDONLY | O_DIRECT)
     for (let reads = 0; reads < READS_MAX && !isOver(); reads++) if (!(await readPastCache(opened))) return
   } catch {
     // The file is gone, or its file system or this one has no such reads.
+  } finally {
+    reading.delete(file)
   }
 }
 

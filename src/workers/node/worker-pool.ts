@@ -55,10 +55,12 @@ export interface WorkerPoolParts {
 
 /** How often the running statements are checked. */
 const CHECK_MS = 10
-/** Milliseconds after which a worker may have written much for a cell: 10 MB. */
-const LONG_MS = 5
-/** Memory, waiting times and isolated slots are checked once in this many checks. */
-const SLOW_CHECKS = 10
+/** While some run: a worker can write 1 to 2 MB in each millisecond, and the sooner that is flushed the less it is. */
+const BUSY_CHECK_MS = 4
+/** Milliseconds after which a worker may have written much for a cell. */
+const LONG_MS = 3
+/** Memory, waiting times and isolated slots are checked this often. */
+const SLOW_CHECK_MS = 100
 /** How often a task is tried if its worker ends. */
 const TASK_TRIES = 5
 
@@ -78,7 +80,7 @@ export class WorkerPool {
   /** The cells whose `incoming.db` is being built. */
   #building: string[] = []
   #timer: Timer | undefined
-  #checks = 0
+  #slowCheckAt = 0
   #stopped = false
 
   constructor(parts: WorkerPoolParts) {
@@ -265,14 +267,16 @@ export class WorkerPool {
 
   /** Runs the check after pending messages are read. If this process itself was blocked, no statement is blamed for it. */
   #scheduleCheck(): void {
-    this.#timer = this.#parts.clock.setTimer(() => setImmediate(() => this.#checkSlots()), CHECK_MS)
+    const isBusy = this.#placement.slots.some(({ work }) => work !== undefined)
+    const ms = isBusy ? BUSY_CHECK_MS : CHECK_MS
+    this.#timer = this.#parts.clock.setTimer(() => setImmediate(() => this.#checkSlots()), ms)
   }
 
   #checkSlots(): void {
     if (this.#stopped) return
-    this.#checks++
-    const isSlowCheck = this.#checks % SLOW_CHECKS === 0
     const now = this.#parts.clock.monotonic()
+    const isSlowCheck = now - this.#slowCheckAt >= SLOW_CHECK_MS
+    if (isSlowCheck) this.#slowCheckAt = now
     for (const slot of this.#placement.slots) this.#check(slot, now, isSlowCheck)
     if (isSlowCheck) this.#placement.rebalance()
     this.#scheduleCheck()

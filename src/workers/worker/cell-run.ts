@@ -102,8 +102,14 @@ export class CellRun {
     if (mayClose || !JointCommits.allow(operations)) joint.commit()
     if (mayClose) out.send({ type: 'upkeep', index: first })
     if (isShort) pool.saveMemory(cellId)
-    this.#database = cells.open(cellId)
-    return this.#database
+    const database = cells.open(cellId)
+    this.#database = database
+    // Of a worker that was killed: the node has asked by now what of it counts. To write over it would take the disk longer than to append.
+    if (database.checkpoints.isLong) {
+      if (!mayClose) out.send({ type: 'upkeep', index: first })
+      pool.work(cellId, () => database.shortenLog())
+    }
+    return database
   }
 
   /** Answers the reads that can be large, and those that are refused. @returns the others */

@@ -45,6 +45,9 @@ function flushesOfOneCell() {
   return { id, cell, failed, flushes, look, write }
 }
 
+/** Each is a second later. */
+let changes = 0
+
 describe('What a worker writes for long', () => {
   test('is flushed once for each change of a long file, and a short or missing one never', async () => {
     const datasync = await flushesAnswer()
@@ -63,6 +66,48 @@ describe('What a worker writes for long', () => {
     expect(datasync).toHaveBeenCalledTimes(3)
     expect(failed).not.toHaveBeenCalled()
   })
+
+  test('is not flushed while its log is cut: that would wait for the lock of the file, and all other cells with it', async () => {
+    const datasync = await flushesAnswer()
+    const { cell, look, write } = flushesOfOneCell()
+    for (const [length, flushed] of [
+      [3 * LONG_BYTES, 1],
+      [2 * LONG_BYTES, 1],
+      [LONG_BYTES, 1],
+      [LONG_BYTES, 2],
+      [LONG_BYTES + 1, 3],
+    ] as const) {
+      write(cell.wal, length, ++changes)
+      await look()
+      expect(datasync).toHaveBeenCalledTimes(flushed)
+    }
+  })
+
+  test.runIf(process.platform === 'linux')(
+    'is flushed although a read that held up its writer still waits, and that file is not read a second time',
+    async () => {
+      const datasync = await flushesAnswer()
+      const answers: PromiseWithResolvers<void>[] = []
+      datasync.mockImplementation(() => {
+        const answer = Promise.withResolvers<void>()
+        answers.push(answer)
+        return answer.promise
+      })
+      const handle: FileHandle = await open(import.meta.filename)
+      const read = vi.spyOn(Object.getPrototypeOf(handle) as FileHandle, 'read')
+      await handle.close()
+      read.mockImplementation(() => new Promise(() => {}))
+      const { cell, look, write } = flushesOfOneCell()
+      for (let i = 0; i < 2; i++) {
+        write(cell.wal, LONG_BYTES, ++changes)
+        const looked = look()
+        await until(() => answers.length === i + 1 && read.mock.calls.length > 0, 'the file is flushed and read')
+        answers[i]?.resolve()
+        await looked
+      }
+      expect(read).toHaveBeenCalledTimes(1)
+    },
+  )
 
   test('ends with the flush that is under way when a worker has ended, however long others go on', async () => {
     const datasync = await flushesAnswer()

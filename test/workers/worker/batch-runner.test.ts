@@ -322,6 +322,26 @@ test('what it takes to receive a long body is its cell’s time; what other work
   expect(last).not.toHaveProperty('spent')
 })
 
+test.each(['by the batch', 'by a task before it'])(
+  'a long log that a killed worker has left is cut before anything is written over it: the cell is opened %s',
+  async (opened) => {
+    const { worker, cellId, written, run } = openWorker()
+    const { wal } = new StorePaths(worker.directory).cell(cellId)
+    fs.writeFileSync(wal, Buffer.alloc(20 * MIB, 'x'))
+    if (opened !== 'by the batch') worker.cells.pool.open(cellId)
+    const sizes: number[] = []
+    worker.onWrite = (messages) => {
+      written.push(...messages)
+      if (messages.some(({ type }) => type === 'results')) sizes.push(fs.statSync(wal).size)
+    }
+    await run([{ op: 'kv.put', key: 'k', value: 'v' }])
+    expect(sizes).toHaveLength(1)
+    expect(sizes[0]).toBeLessThan(MIB)
+    expect(written[0]).toEqual({ type: 'upkeep', index: 0 })
+    expect(worker.cells.handle(cellId).kv.get('k')).toBe('v')
+  },
+)
+
 /** A worker with a cell that small changes go to, and one with a table. Its processor takes no time. */
 function openDiskWorker() {
   const clock = new FakeClock()
