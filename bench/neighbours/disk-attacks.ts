@@ -32,6 +32,28 @@ export const diskAttacks: Record<string, Attack> = {
         await pause(40, signal)
       })
   },
+  '0 12 MB commits among 100 reads each, after a quiet trial': async (tenant) => {
+    const cells = await cellsWithTables(tenant, 8)
+    await trial(tenant, cells)
+    return (signal) =>
+      repeat(tenant, signal, 1, async (turn) => {
+        const cell = cells[turn % cells.length] as string
+        const written = tenant.sql(cell, 'INSERT OR REPLACE INTO t VALUES (1, zeroblob(12000000), 0)')
+        const reads = Array.from({ length: 100 }, () => tenant.ask('GET', `/databases/${cell}/kv/nothing`))
+        await Promise.all([written, ...reads])
+        await pause(250, signal)
+      })
+  },
+  '0 cells made, filled with 3.7 MB and deleted, after a quiet trial': async (tenant) => {
+    await trial(tenant, await tenant.newCells(1))
+    return (signal) =>
+      repeat(tenant, signal, 2, async () => {
+        const [cell] = await tenant.newCells(1)
+        await tenant.sql(cell as string, 'CREATE TABLE t AS SELECT zeroblob(3700000) AS b')
+        await tenant.ask('DELETE', `/databases/${cell}`)
+        await pause(50, signal)
+      })
+  },
   '0 transactions of 300 MB that fail, in 16 cells': async (tenant) => {
     const cells = await cellsWithTables(tenant, 16)
     return (signal) =>
