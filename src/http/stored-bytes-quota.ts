@@ -166,7 +166,9 @@ export class StoredBytesQuota {
   /** A cell at its own bound has the same code and names that one. A schema that is too long, and a table at its last rowid, name none. */
   #isOutgrown(error: unknown): error is CellError {
     if (!isCellError(error, 'cell_full') || error.details.sqliteCode !== 'SQLITE_FULL') return false
-    return error.details.limit !== undefined && error.details.limit !== this.#store.settings.limits.cellBytesMax
+    return (
+      error.details.limit !== undefined && error.details.limit !== this.#store.settings.limits.cellBytesMax
+    )
   }
 
   #usageOf(accountId: string): number {

@@ -107,8 +107,7 @@ test('Changes that arrive together have together no more than the quota, and all
     ...request,
     path: request.path.replace('{cell}', cell),
   })
-  for (const cell of cells)
-    expect((await bench.send(at(cell, sql('CREATE TABLE t (a)')))).status).toBe(200)
+  for (const cell of cells) expect((await bench.send(at(cell, sql('CREATE TABLE t (a)')))).status).toBe(200)
   const insert = sql('INSERT INTO t VALUES (zeroblob(100000))')
   const replies = await Promise.all(
     [...cells, ...cells, ...cells, ...cells].map((cell) => bench.send(at(cell, insert))),

@@ -409,7 +409,10 @@ export function cellServiceContract(name: string, make: MakeService): void {
       await put('a', value)
       for (const growth of ['none', 0, 50_000] as const) {
         const refused = await rejectedBy(run({ op: 'kv.put', key: 'b', value, growth }))
-        expect(refused).toMatchObject({ code: 'cell_full', details: { sqliteCode: 'SQLITE_FULL', limit: growth === 'none' ? 0 : growth } })
+        expect(refused).toMatchObject({
+          code: 'cell_full',
+          details: { sqliteCode: 'SQLITE_FULL', limit: growth === 'none' ? 0 : growth },
+        })
       }
       const operations: BatchableOperation[] = [
         { op: 'kv.delete', key: 'a' },

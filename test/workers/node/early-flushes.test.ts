@@ -101,7 +101,10 @@ describe('What a worker writes for long', () => {
       for (let i = 0; i < 2; i++) {
         write(cell.wal, LONG_BYTES, ++changes)
         const looked = look()
-        await until(() => answers.length === i + 1 && read.mock.calls.length > 0, 'the file is flushed and read')
+        await until(
+          () => answers.length === i + 1 && read.mock.calls.length > 0,
+          'the file is flushed and read',
+        )
         answers[i]?.resolve()
         await looked
       }

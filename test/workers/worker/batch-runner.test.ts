@@ -346,7 +346,9 @@ test.each(['by the batch', 'by a task before it'])(
 function openDiskWorker() {
   const clock = new FakeClock()
   const directory = path.join(tempDirectory('cellstore-disk'), 'worker')
-  const worker = new BatchWorker(directory, { clock, sqlPolicy: 'tenant' }, undefined, { processorMs: () => 0 })
+  const worker = new BatchWorker(directory, { clock, sqlPolicy: 'tenant' }, undefined, {
+    processorMs: () => 0,
+  })
   const [small, large] = [newCellId(), newCellId()]
   for (const id of [small, large]) worker.cells.files.write(id)
   worker.sql(large, 'CREATE TABLE t (a INTEGER PRIMARY KEY, b)')
