@@ -90,7 +90,10 @@ export class CellDatabase {
       configure(connection, settings)
       this.#connection = connection
       this.#transactions = new Transactions(connection, state, {
-        begin: () => this.#changing(),
+        begin: () => {
+          this.#changing()
+          this.#deleteReserve.began()
+        },
         commit: (run) => this.#deleteReserve.forCommit(run),
         committed: () => {
           this.#runner?.statements.committed()

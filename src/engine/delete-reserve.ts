@@ -36,6 +36,8 @@ export class DeleteReserve {
   #raise: Statement | undefined
   #lower: Statement | undefined
   #wasFull = false
+  /** The open transaction has deleted something. */
+  #hasDeleted = false
   #growth: Growth = 'any'
   /** The bound in pages that follows from a growth in bytes. */
   #grown: number | undefined
@@ -70,6 +72,7 @@ export class DeleteReserve {
    * Runs a deletion, and runs it again with more room if the cell was full. It must leave nothing behind when it fails.
    */
   forDeletion<T>(run: () => T): T {
+    this.#hasDeleted = true
     if (this.#wasFull) return this.#raised(run)
     const inTransaction = this.#connection.inTransaction
     try {
@@ -82,10 +85,22 @@ export class DeleteReserve {
     }
   }
 
-  /** Runs a COMMIT: a full-text index records the deletions of a transaction only there. */
+  /** A transaction begins. */
+  began(): void {
+    this.#hasDeleted = false
+  }
+
+  /**
+   * Runs a COMMIT. A full-text index records the deletions of a transaction only there, and a COMMIT that fails can't be tried again.
+   * Others get no more room: they would use up what deletions need.
+   */
   forCommit(commit: () => void): void {
-    if (this.#wasFull) this.#raised(commit)
+    if (this.#hasDeleted && this.#isNearlyFull()) this.#raised(commit)
     else commit()
+  }
+
+  #isNearlyFull(): boolean {
+    return this.#wasFull || this.#pageCount() + PAGES_MIN > (this.#grown ?? this.#pages)
   }
 
   #raised<T>(run: () => T): T {
@@ -100,7 +115,7 @@ export class DeleteReserve {
   }
 
   /**
-   * Any bound that leaves from half of these bytes up to all of them will do: to set one takes far longer than to read the size.
+   * Any bound that leaves nearly all of these bytes, and no more, will do: to set one takes far longer than to read the size.
    *
    * @returns the bound in pages
    */
@@ -108,7 +123,7 @@ export class DeleteReserve {
     const room = Math.floor(bytes / PAGE_BYTES)
     const pages = this.#pageCount()
     const most = Math.min(this.#pages, pages + room)
-    const least = Math.min(this.#pages, pages + Math.ceil(room / 2))
+    const least = Math.min(this.#pages, pages + Math.ceil((room * 7) / 8))
     return this.#grown !== undefined && this.#grown >= least && this.#grown <= most ? this.#grown : most
   }
 
@@ -129,7 +144,8 @@ export class DeleteReserve {
   #raiseBound(): void {
     const most = this.#pages + reserveOf(this.#pages)
     if (this.#grown !== undefined) {
-      const raised = Math.min(most, Math.max(this.#grown, this.#pageCount() + PAGES_MIN))
+      const pages = this.#pageCount()
+      const raised = Math.min(most, Math.max(this.#grown, pages + reserveOf(pages)))
       this.#connection.exec(`PRAGMA main.max_page_count = ${raised}`)
     } else {
       this.#raise ??= this.#connection.prepare(`PRAGMA main.max_page_count = ${most}`)

@@ -1,5 +1,6 @@
 import { KeyedQueue } from '../base/keyed-queue.ts'
 import { quotaExceeded } from '../catalog/account-quotas.ts'
+import { longLogBytes } from '../engine/long-log.ts'
 import { CellError, isCellError } from '../errors.ts'
 import type { CellService, ExecuteOptions } from '../service/cell-service.ts'
 import type { CellOperation, ResultOf } from '../service/operations.ts'
@@ -7,9 +8,13 @@ import type { CellDirectory } from '../store/cell-directory.ts'
 import { ReservedBytes } from './reserved-bytes.ts'
 import { StoredBytes } from './stored-bytes.ts'
 
-/** Of the room that is left, what one operation may take while others are under way. One that needs more waits for all of it. */
-const ROOM_SHARE = 1 / 64
-/** Above the quota, the share of it that deletions may take while they work. */
+/** Of the room that is left, what all first runs of operations may take together, so that no number of small ones keeps out a large one. */
+const FIRST_SHARE = 1 / 4
+/** Of what is left of that, what one of them may take. */
+const FIRST_PART = 1 / 16
+/** Of the room that is left, what an operation may take that needs more: new cells and imports still find some. */
+const SECOND_SHARE = 11 / 16
+/** Above the quota, the share of it that deletions may take while they work; and as much as a cell's log may have that nobody has counted. */
 const DELETE_SHARE = 1 / 16
 /** What a new cell takes, at least. */
 const CELL_BYTES_MIN = 8_192
@@ -28,6 +33,10 @@ export interface Arrival {
   release(): void
 }
 
+type Call<O> = [cellId: string, operation: O, options: ExecuteOptions | undefined]
+/** Which part of the room an operation may take: it runs with the next one if it needs more. */
+type Share = 'first' | 'second' | 'all'
+
 /**
  * A {@link CellService} whose accounts store a limited number of bytes. Without room, cells work but their files do not grow. What
  * operations, imports and restores under way may add is reserved before, so that those that come together have together no more.
@@ -36,9 +45,12 @@ export class StoredBytesQuota {
   readonly #defaultMax: number | undefined
   readonly #store: CellDirectory
   readonly #stored: StoredBytes
+  /** Of imports, restores and operations that run again. */
   readonly #reserved = new ReservedBytes()
-  /** Operations that need more than a share of the room, by account: one at a time. */
-  readonly #large = new KeyedQueue()
+  /** Of operations that run for the first time. */
+  readonly #first = new ReservedBytes()
+  /** Operations that run again, by account: one at a time. */
+  readonly #larger = new KeyedQueue()
   /** What ends the reservation of an import or restore, by the cell that is to have its bytes. */
   readonly #arrivals = new Map<string, () => void>()
 
@@ -121,46 +133,69 @@ export class StoredBytesQuota {
     return this.#executeWithin(max, accountId, service, [cellId, operation, options])
   }
 
+  /**
+   * SQLite undoes an operation that needs more than it may take: it can run again, with more. Of these an account has one at a time.
+   */
   async #executeWithin<O extends CellOperation>(
     max: number,
     accountId: string,
     service: CellService,
-    call: [cellId: string, operation: O, options: ExecuteOptions | undefined],
+    call: Call<O>,
   ): Promise<ResultOf<O>> {
+    const run = (share: Share) => this.#executeWithShare(share, max, accountId, service, call)
     try {
-      return await this.#executeWithShare(ROOM_SHARE, max, accountId, service, call)
+      return await run('first')
     } catch (error) {
       if (!this.#isOutgrown(error)) throw error
       if (this.#stored.of(accountId) >= max) throw this.#exceeded(accountId, max, error)
     }
-    // Nothing of it was kept: it can run again.
-    try {
-      const run = () => this.#executeWithShare(1, max, accountId, service, call)
-      return await this.#large.run(accountId, run)
-    } catch (error) {
-      throw this.#isOutgrown(error) ? this.#exceeded(accountId, max, error) : error
-    }
+    return this.#larger.run(accountId, async () => {
+      try {
+        return await run('second')
+      } catch (error) {
+        if (!this.#isOutgrown(error)) throw error
+      }
+      try {
+        return await run('all')
+      } catch (error) {
+        throw this.#isOutgrown(error) ? this.#exceeded(accountId, max, error) : error
+      }
+    })
   }
 
   /** @throws `cell_full` with the bytes that it may add, if it needs more: see {@link #isOutgrown} */
   async #executeWithShare<O extends CellOperation>(
-    share: number,
+    share: Share,
     max: number,
     accountId: string,
     service: CellService,
-    [cellId, operation, options]: [string, O, ExecuteOptions | undefined],
+    [cellId, operation, options]: Call<O>,
   ): Promise<ResultOf<O>> {
-    const room = max - this.#usageOf(accountId)
-    const bytes = Math.max(0, Math.floor(room * share))
-    const growth = this.#stored.of(accountId) - max < max * DELETE_SHARE ? bytes : 'none'
-    const reserved = this.#reserved.of(accountId)
+    const bytes = this.#bytesOf(share, max, accountId)
+    const over = this.#stored.of(accountId) - max
+    const mayDelete = over < max * DELETE_SHARE + longLogBytes(this.#store.settings.checkpointBytes)
+    const reserved = (share === 'first' ? this.#first : this.#reserved).of(accountId)
     reserved.set(bytes)
     try {
+      const growth = mayDelete ? bytes : 'none'
       return (await service.execute(cellId, { ...operation, growth }, options)) as ResultOf<O>
     } finally {
       reserved.set(0)
       this.#stored.changed(accountId, cellId)
     }
+  }
+
+  /** What an operation may add now. */
+  #bytesOf(share: Share, max: number, accountId: string): number {
+    const first = this.#first.sumOf(accountId)
+    const left = max - this.#usageOf(accountId)
+    const room = left + first
+    const most = { first: (room * FIRST_SHARE - first) * FIRST_PART, second: room * SECOND_SHARE, all: left }
+    return Math.max(0, Math.floor(Math.min(left, most[share])))
+  }
+
+  #usageOf(accountId: string): number {
+    return this.#stored.of(accountId) + this.#reserved.sumOf(accountId) + this.#first.sumOf(accountId)
   }
 
   /** A cell at its own bound has the same code and names that one. A schema that is too long, and a table at its last rowid, name none. */
@@ -169,10 +204,6 @@ export class StoredBytesQuota {
     return (
       error.details.limit !== undefined && error.details.limit !== this.#store.settings.limits.cellBytesMax
     )
-  }
-
-  #usageOf(accountId: string): number {
-    return this.#stored.of(accountId) + this.#reserved.sumOf(accountId)
   }
 
   /** Without a bound nothing is measured, so that what was measured before is forgotten. */

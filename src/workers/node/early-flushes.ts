@@ -90,8 +90,8 @@ export class EarlyFlushes {
     this.#flushed.set(file, mtimeMs)
     // Only workers have cells open: nobody's locks are dropped here as the file is closed (invariant 4).
     await using opened = await open(file, 'r')
-    const stored = opened.datasync()
     const held = [...new Set([file, ...(await this.#nextFile())])]
+    const stored = opened.datasync()
     // The last read of a file may wait for its lock, and nobody waits for that.
     void holdWriters(this.#clock, held, stored)
     await stored

@@ -61,7 +61,7 @@ export class WorkerSlot {
   #scheduled = false
   /** Monotonic time of the end of the last batch. */
   #idleSince = Number.NEGATIVE_INFINITY
-  /** Its worker has ended, and what it did is asked for after a flush. */
+  /** Its worker has ended, and nobody knows yet what that did: that is asked for after a flush. */
   #losing: Promise<void> | undefined
   #killReason: KillReason | undefined
   #killedWork: RunningWork | undefined
@@ -109,9 +109,14 @@ export class WorkerSlot {
     return this.queue.hasOtherThan(cellId) || this.#batch?.holdsOtherThan(cellId) === true
   }
 
-  /** Whether its worker may have the cell open. */
+  /** Whether its worker may have the cell open, or has ended with operations of it, and nobody has heard of that yet. */
   mayHaveOpen(cellId: string): boolean {
-    return this.#worker?.mayHaveUsed(cellId) === true
+    return this.#worker?.mayHaveUsed(cellId) === true || this.#batch?.holds(cellId) === true
+  }
+
+  /** Whether the end of its worker has been dealt with, if that has ended: before, it takes no other. */
+  get mayHaveWorker(): boolean {
+    return this.#losing === undefined
   }
 
   /** Milliseconds that the work has run: see {@link ranMs}. */
@@ -162,7 +167,11 @@ export class WorkerSlot {
       this.#worker = undefined
       const flushing = this.#context.finishFlush()
       if (flushing === undefined) this.#ended(worker)
-      else this.#losing = flushing.then(() => this.#ended(worker))
+      else
+        this.#losing = flushing.then(() => {
+          this.#losing = undefined
+          this.#ended(worker)
+        })
     })
     // Before anything else: it could move the WAL, which tells of these transactions, into the database.
     this.#unresolved.askAll(worker)

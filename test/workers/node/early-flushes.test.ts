@@ -42,7 +42,7 @@ function flushesOfOneCell() {
     fs.truncateSync(file, bytes)
     fs.utimesSync(file, changedAtS, changedAtS)
   }
-  return { id, cell, failed, flushes, look, write }
+  return { id, cell, paths, failed, flushes, look, write }
 }
 
 /** Each is a second later. */
@@ -132,6 +132,35 @@ describe('What a worker writes for long', () => {
     write(cell.wal, LONG_BYTES, 1)
     await look()
     expect(failed.mock.calls).toEqual([[id, expect.objectContaining({ code })]])
+  })
+
+  test('is told of while other cells wait for their flush, and nobody is left with a rejected promise', async () => {
+    // A spy would look at what it returns, and so handle its rejection.
+    const handle: FileHandle = await open(import.meta.filename)
+    const prototype: FileHandle = Object.getPrototypeOf(handle)
+    await handle.close()
+    const { datasync } = prototype
+    prototype.datasync = async () => {
+      throw Object.assign(new Error('EIO: injected'), { code: 'EIO' })
+    }
+    const unhandled = vi.fn()
+    process.on('unhandledRejection', unhandled)
+    try {
+      const { id, cell, failed, flushes, paths, write } = flushesOfOneCell()
+      const others = [newCellId(), newCellId()]
+      for (const { directory, wal } of [cell, ...others.map((other) => paths.cell(other))]) {
+        fs.mkdirSync(directory, { recursive: true })
+        write(wal, LONG_BYTES, ++changes)
+      }
+      for (const each of [id, ...others]) flushes.look(each)
+      while (flushes.underWay !== undefined) await flushes.underWay
+      await new Promise(setImmediate)
+      expect(failed.mock.calls.map(([cellId]) => cellId)).toEqual([id, ...others])
+      expect(unhandled).not.toHaveBeenCalled()
+    } finally {
+      process.off('unhandledRejection', unhandled)
+      prototype.datasync = datasync
+    }
   })
 
   test('is no failure of the disk where files can not be flushed at all', async () => {
