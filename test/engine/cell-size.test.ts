@@ -176,6 +176,19 @@ describe('a full cell can be emptied, row by row', () => {
     }
   })
 
+  test('and insertions into a full-text index, which writes at the COMMIT, leave them the room above the bound', async () => {
+    const { put } = CONTENTS['a full-text index'] as (typeof CONTENTS)[string]
+    const random = seededRandom()
+    const { cell } = await openTestCell({ limits: { cellBytesMax: LIMIT }, durability: 'relaxed' })
+    cell.sql('CREATE VIRTUAL TABLE t USING fts5(b)')
+    const insert = (i: number) => cell.transaction(() => put(cell, random, i))
+    fillUp(cell, insert)
+    fillUp(cell, insert)
+    const [{ n }] = cell.sql('SELECT page_count AS n FROM pragma_page_count').rows as [{ n: number }]
+    expect(n * 4_096).toBeLessThanOrEqual(LIMIT)
+    expect(cell.transaction(() => cell.sql('DELETE FROM t WHERE rowid = 1').changes)).toBe(1)
+  })
+
   test('by keys at once, by expiry, and by dropping a table', async () => {
     const { put } = CONTENTS['KV entries that expire'] as (typeof CONTENTS)[string]
     const random = seededRandom()

@@ -1,6 +1,10 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { expect, test } from 'vitest'
+import { CellError } from '../../src/errors.ts'
+import { StoredBytesQuota } from '../../src/http/stored-bytes-quota.ts'
+import type { CellService } from '../../src/service/cell-service.ts'
+import type { CellOperation } from '../../src/service/operations.ts'
 import { Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
 
@@ -283,5 +287,70 @@ test('After a total loss, cells that come back count although nobody has changed
   expect((await bench.send(put('k'))).status).toBe(200)
   await bench.store.backups.ensureLocal(backup.cell)
   expect(await roomLeft(bench)).toBeLessThan(MAX - 300_000)
+  await bench.close()
+})
+
+const MIB = 1_048_576
+const QUOTA = 64 * MIB
+const write: CellOperation = { op: 'sql', sql: 'INSERT INTO t VALUES (1)' }
+
+/** Operations of an account that has stored next to nothing, which end when the test says so. */
+async function operationsUnderWay() {
+  const bench = await Bench.open(viaFetch)
+  const running: { growth: number; outgrow(): void; end(): void }[] = []
+  const service = {
+    execute: (_cellId: string, operation: CellOperation) => {
+      const { promise, resolve, reject } = Promise.withResolvers<never>()
+      const growth = operation.growth as number
+      const full = new CellError('cell_full', 'Full.', { sqliteCode: 'SQLITE_FULL', limit: growth })
+      running.push({ growth, outgrow: () => reject(full), end: () => resolve(undefined as never) })
+      return promise
+    },
+  } as unknown as CellService
+  const quota = new StoredBytesQuota(QUOTA, bench.store)
+  const execute = () => quota.within(service).execute(bench.cell, write)
+  const turn = () => new Promise((resolve) => setImmediate(resolve))
+  return { bench, quota, running, execute, turn }
+}
+
+test('However many small changes are under way, a large one gets most of the room, and while it runs the small ones and new cells find some', async () => {
+  const { bench, quota, running, execute, turn } = await operationsUnderWay()
+  const small = Array.from({ length: 500 }, execute)
+  const large = execute()
+  expect(running).toHaveLength(501)
+  expect(running[0]?.growth).toBeGreaterThan(MIB / 2)
+  expect(running.reduce((sum, { growth }) => sum + growth, 0)).toBeLessThanOrEqual(QUOTA / 4)
+  running.at(-1)?.outgrow()
+  await turn()
+  expect(running[501]?.growth).toBeGreaterThan(0.6 * QUOTA)
+  quota.checkRoomForCell(bench.accountId)
+  expect(quota.roomOf(bench.accountId)).toBeGreaterThan(QUOTA / 20)
+  for (const each of running.slice(0, 500)) each.end()
+  await Promise.all(small)
+  const another = execute()
+  expect(running[502]?.growth).toBeGreaterThan(MIB / 4)
+  for (const each of running) each.end()
+  await Promise.all([large, another])
+  expect(quota.roomOf(bench.accountId)).toBeGreaterThan(0.99 * QUOTA)
+  await bench.close()
+})
+
+test('A change that needs nearly all of the room gets it in the end; the next large one waits for it, and what needs more is refused', async () => {
+  const { bench, quota, running, execute, turn } = await operationsUnderWay()
+  const [first, second] = [execute(), execute()]
+  const told = expect(first).rejects.toMatchObject({ code: 'quota_exceeded' })
+  for (const each of running) each.outgrow()
+  await turn()
+  expect(running).toHaveLength(3)
+  running[2]?.outgrow()
+  await turn()
+  expect(running[3]?.growth).toBeGreaterThan(0.99 * QUOTA)
+  running[3]?.outgrow()
+  await told
+  await turn()
+  expect(running).toHaveLength(5)
+  running[4]?.end()
+  await second
+  expect(quota.roomOf(bench.accountId)).toBeGreaterThan(0.99 * QUOTA)
   await bench.close()
 })
