@@ -51,10 +51,10 @@ export class DeleteReserve {
   /** Holds from here on. Bytes count from the size that the file has now. */
   setGrowth(growth: Growth): void {
     const grown = typeof growth === 'number' ? this.#grownBy(growth) : undefined
-    if (grown === this.#grown && (grown !== undefined || growth === this.#growth)) return
+    const isBound = grown === undefined ? growth === this.#growth : grown === this.#grown
     this.#growth = growth
     this.#grown = grown
-    this.#bound()
+    if (!isBound) this.#bound()
   }
 
   /** Told of each error: one may be that the cell is full. @returns it, or one that names what the operation may grow by */
