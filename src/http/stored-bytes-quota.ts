@@ -14,7 +14,7 @@ const FIRST_SHARE = 1 / 4
 const FIRST_PART = 1 / 16
 /** Of the room that is left, what an operation may take that needs more: new cells and imports still find some. */
 const SECOND_SHARE = 11 / 16
-/** Above the quota, the share of it that deletions may take while they work; and as much as a cell's log may have that nobody has counted. */
+/** Above the quota, the share of it that deletions may take while they work. */
 const DELETE_SHARE = 1 / 16
 /** What a new cell takes, at least. */
 const CELL_BYTES_MIN = 8_192
@@ -173,6 +173,7 @@ export class StoredBytesQuota {
   ): Promise<ResultOf<O>> {
     const bytes = this.#bytesOf(share, max, accountId)
     const over = this.#stored.of(accountId) - max
+    // One cell's log may have so much that nobody has counted.
     const mayDelete = over < max * DELETE_SHARE + longLogBytes(this.#store.settings.checkpointBytes)
     const reserved = (share === 'first' ? this.#first : this.#reserved).of(accountId)
     reserved.set(bytes)

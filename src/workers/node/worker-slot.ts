@@ -114,9 +114,9 @@ export class WorkerSlot {
     return this.#worker?.mayHaveUsed(cellId) === true || this.#batch?.holds(cellId) === true
   }
 
-  /** Whether the end of its worker has been dealt with, if that has ended: before, it takes no other. */
-  get mayHaveWorker(): boolean {
-    return this.#losing === undefined
+  /** Its worker has ended, and what that did was not asked for yet: until then it takes no other. */
+  get isLosing(): boolean {
+    return this.#losing !== undefined
   }
 
   /** Milliseconds that the work has run: see {@link ranMs}. */

@@ -104,7 +104,7 @@ export class CellRun {
     if (isShort) pool.saveMemory(cellId)
     const database = cells.open(cellId)
     this.#database = database
-    // Of a worker that was killed: the node has asked by now what of it counts. To write over it would take the disk longer than to append.
+    // A killed worker has left it: the node has asked by now what of it counts. To write over it would take the disk longer than to append.
     if (database.checkpoints.isLong) {
       if (!mayClose) out.send({ type: 'upkeep', index: first })
       pool.work(cellId, () => database.shortenLog())
