@@ -84,7 +84,7 @@ export class Batch {
   }
 
   /** @param parts of the message: see messages.ts */
-  take(message: BatchMessage, parts: readonly Buffer[], now: number): void {
+  take(message: BatchMessage, now: number, parts: readonly Buffer[] = []): void {
     this.heardAt = now
     this.#statement = undefined
     switch (message.type) {

@@ -83,7 +83,7 @@ export class WorkerProcess {
   readonly ready: Promise<void>
   /** Resolves once the process has ended. */
   readonly ended: Promise<void>
-  onBatch: ((message: WorkMessage, parts: Buffer[]) => void) | undefined
+  onBatch: ((message: WorkMessage, parts?: Buffer[]) => void) | undefined
   /** Told of each task that has held the worker up, and for how many milliseconds, if an account has asked for it. */
   onTask: ((cellId: string, ms: number) => void) | undefined
   readonly #link: ChildLink<ToWorker, FromWorker>

@@ -288,7 +288,7 @@ export class WorkerSlot {
     worker.runBatch(wire, this.#context.record)
   }
 
-  #take(message: WorkMessage, parts: readonly Buffer[]): void {
+  #take(message: WorkMessage, parts: readonly Buffer[] = []): void {
     const now = this.#context.clock.monotonic()
     if (message.type === 'working') {
       const { cellId } = message
@@ -303,7 +303,7 @@ export class WorkerSlot {
       return
     }
     this.#task = undefined
-    this.#batch?.take(message, parts, now)
+    this.#batch?.take(message, now, parts)
     const finished = this.#batch?.finished
     if (finished === undefined) return
     this.#endBatch()
