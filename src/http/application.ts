@@ -232,9 +232,10 @@ export class Application {
     const { turns } = this.#context.store
     try {
       const body = await readJson(request, {
-        bytesMax: this.#context.limits.bodyBytesMax,
+        limits: this.#context.limits,
         passesOn: action.passesOn === true,
         onBytes: charge.grow,
+        turn: () => turns.next(accountId ?? ''),
       }).catch(async (refusal) => {
         // Hundreds of bodies that are refused are as much work for the loop as hundreds of small ones.
         if (!isToTryAgain(refusal)) await turns.nextSmall(accountId ?? '', REFUSED_BYTES)

@@ -1,5 +1,6 @@
 import { CellError } from '../errors.ts'
 import { parseJson } from '../service/json/exact-json.ts'
+import { hasMoreValues } from './body-values.ts'
 import type { HttpRequest } from './http-message.ts'
 
 /** `application/json`, and the types that say they are JSON by their suffix. */
@@ -15,44 +16,60 @@ export interface JsonBody {
   isParsed?: boolean
 }
 
+/** What a body may have. */
+export interface BodyLimits {
+  bodyBytesMax: number
+  /** Only of bodies that are read here. */
+  bodyValuesMax: number
+}
+
 /** How the reading of a body is bounded. */
 export interface BodyReading {
-  bytesMax: number
+  limits: BodyLimits
   /** Leaves the bytes as they are. */
   passesOn: boolean
   /** Told how long the body is or has become, before that much is kept. */
   onBytes(bytes: number): void
+  /** Waits for the account's next turn at the event loop. */
+  turn(): Promise<void>
 }
 
-/** No body that the node itself reads needs more: to parse it must not hold up others. */
-const OWN_BYTES_MAX = 65_536
+/** A longer body is read in a turn of its account. */
+const TURN_BYTES = 16_384
 
 /**
  * Reads a JSON body. An empty one counts as `{}` and needs no Content-Type.
  *
- * @throws `unsupported_media_type`, `body_too_large`, what `onBytes` throws, `invalid_json` unless it is passed on, in this order
+ * @throws `unsupported_media_type`, `body_too_large`, what `onBytes` throws, and unless it is passed on `invalid_request` for too many
+ * values and `invalid_json`, in this order
  */
 export async function readJson(
   request: HttpRequest,
-  { bytesMax, passesOn, onBytes }: BodyReading,
+  { limits: { bodyBytesMax, bodyValuesMax }, passesOn, onBytes, turn }: BodyReading,
 ): Promise<JsonBody> {
   const { contentLength } = request
   if (contentLength === 0) return { value: {} }
   const isJson = isJsonType(request.header('content-type') ?? '')
   if (!isJson && contentLength !== undefined) throw notJson()
-  const max = passesOn ? bytesMax : Math.min(bytesMax, OWN_BYTES_MAX)
-  if (contentLength !== undefined && contentLength > max) throw bodyTooLarge(max)
+  if (contentLength !== undefined && contentLength > bodyBytesMax) throw bodyTooLarge(bodyBytesMax)
   // Before anything is read: a body that waits for its last byte takes the memory of a whole one.
   if (contentLength !== undefined) onBytes(contentLength)
-  const body = await (isJson ? request.readBody(max, onBytes) : readNothing(request))
+  const body = await (isJson ? request.readBody(bodyBytesMax, onBytes) : readNothing(request))
   if (body.kind === 'parsed') return { value: body.value, isParsed: true }
   const { bytes } = body
   if (bytes.length === 0) return { value: {} }
-  return passesOn ? { bytes } : { value: parseJson(bytes) }
+  if (passesOn) return { bytes }
+  if (bytes.length > TURN_BYTES) await turn()
+  if (hasMoreValues(bytes, bodyValuesMax)) throw tooManyValues(bodyValuesMax)
+  return { value: parseJson(bytes) }
 }
+function tooManyValues(max: number): CellError {
+  const message = `The body holds more than ${max} values and names (http.bodyValuesMax).`
+  return new CellError('invalid_request', message, { limit: max })
+}
+
 export function bodyTooLarge(bytesMax: number): CellError {
-  const why = bytesMax === OWN_BYTES_MAX ? ', the most that this route takes' : ' (http.bodyBytesMax)'
-  return new CellError('body_too_large', `The body is larger than ${bytesMax} bytes${why}.`, {
+  return new CellError('body_too_large', `The body is larger than ${bytesMax} bytes (http.bodyBytesMax).`, {
     limit: bytesMax,
   })
 }

@@ -58,6 +58,9 @@ export interface InProcessServiceOptions {
   slowMs?: number | null | undefined
 }
 
+/** To read a longer body takes a turn of its account. */
+const TURN_BYTES = 16_384
+
 /**
  * Runs operations on cells in this process. Reads run as they come; changes join the cell's next group commit, and
  * resolve once it is on disk. A statement blocks everything else while it runs, which workers avoid.
@@ -68,6 +71,7 @@ export class InProcessService implements CellService {
   readonly #context: ApplyContext
   readonly #bounds: ReadBounds
   readonly #slowMs: number | null
+  #requests: typeof import('./requests/cell-routes.ts') | undefined
   /** A handle keeps its prepared statements, which a new one would have to prepare again. */
   readonly #cells: LruCache<Cell>
   /** By cell. */
@@ -101,7 +105,8 @@ export class InProcessService implements CellService {
     { signal, permit, requestId }: ExecuteOptions,
   ): Promise<ResultOf<O>> {
     signal?.throwIfAborted()
-    const parsed = operation.op === 'request' ? await this.#read(operation) : parseOperation(operation)
+    const parsed =
+      operation.op === 'request' ? await this.#read(operation, permit) : parseOperation(operation)
     if (this.#deletions.has(cellId)) await this.#deletions.idle(cellId)
     try {
       return (await this.#run(cellId, parsed, permit, requestId)) as ResultOf<O>
@@ -213,10 +218,21 @@ export class InProcessService implements CellService {
       : result
   }
 
-  /** What reads requests takes long to load, and few programs that use the library need it. */
-  async #read(request: CellRequest & CellOperation): Promise<ParsedOperation> {
-    const { readRequest } = await import('./requests/cell-routes.ts')
-    return parseRequest(request, readRequest(request, this.#bounds))
+  /**
+   * In a turn of its account: everything here shares one event loop. What reads requests takes long to load, and few programs that
+   * use the library need it.
+   */
+  async #read(
+    request: CellRequest & CellOperation,
+    permit: OperationPermit | undefined,
+  ): Promise<ParsedOperation> {
+    const { body } = request
+    if (body !== undefined) {
+      const [{ turns }, accountId = ''] = [this.#store, permit?.accountId]
+      await (body.length > TURN_BYTES ? turns.next(accountId) : turns.nextSmall(accountId, body.length))
+    }
+    this.#requests ??= await import('./requests/cell-routes.ts')
+    return parseRequest(request, this.#requests.readRequest(request, this.#bounds))
   }
 
   #contextOf({ op }: ParsedOperation, cellId: string, requestId: string | undefined): ApplyContext {
