@@ -1,4 +1,10 @@
-import type { CellAnswer, CellRequest, CellRoute, RequestBounds } from '../../src/service/operations.ts'
+import { CellError } from '../../src/errors.ts'
+import {
+  CellAnswer,
+  type CellRequest,
+  type CellRoute,
+  type RequestBounds,
+} from '../../src/service/operations.ts'
 
 /** Bounds that no test reaches by chance. */
 export const BOUNDS: RequestBounds = {
@@ -21,4 +27,15 @@ export function requestOf(route: CellRoute, body?: unknown, rest: Partial<CellRe
 /** The document of an answer. */
 export function documentIn({ json }: CellAnswer): unknown {
   return JSON.parse(String(json))
+}
+
+/** The answer to a GET of an entry with a value of so many bytes. */
+export function entryAnswer(valueBytes: number, key = 'k'): CellAnswer {
+  const entry = { key, value: 'v'.repeat(valueBytes), version: '1', ttl_seconds: -1, expires_at: null }
+  return new CellAnswer(200, JSON.stringify(entry), '"1"')
+}
+
+/** The answer of a cell without the entry. */
+export function entryMissing(): never {
+  throw new CellError('key_not_found', 'No entry has this key, or it has expired.')
 }
