@@ -261,7 +261,11 @@ test('the switch to a restored database counts, too, if it waits for a batch', a
   const { promise: batch, resolve: end } = Promise.withResolvers<void>()
   for (const running of [undefined, batch]) {
     const { tasks, sent, done } = tasksInTurns(7, () => running)
-    tasks.run(1, { task: 'install', cellId: 'a', options: { isNewest: true, version: 'restored', last: '', line: 0 } })
+    tasks.run(1, {
+      task: 'install',
+      cellId: 'a',
+      options: { isNewest: true, version: 'restored', last: '', line: 0 },
+    })
     expect(done).toHaveLength(running === undefined ? 1 : 0)
     end()
     await turn()
