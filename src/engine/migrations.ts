@@ -1,5 +1,6 @@
 import { CellError } from '../errors.ts'
 import type { CellDatabase } from './cell-database.ts'
+import { refuseLate } from './transaction-work.ts'
 
 /** What `cell.migrate()` did. */
 export interface MigrateResult {
@@ -29,12 +30,10 @@ export function migrate(use: () => CellDatabase, migrations: readonly (() => unk
     const database = use()
     const step = migrations[version - 1] as () => unknown
     database.transaction(() => {
-      const result = runStep(step, version)
+      runStep(step, version)
       // If it has ended the transaction, and has hidden the error, the next statement would be committed on its own.
       database.assertUsable()
       database.exec(`PRAGMA main.user_version = ${version}`)
-      // Async migrations are refused as async transactions are.
-      return result
     })
   }
   return { from, to }
@@ -44,9 +43,9 @@ function versionOf(database: CellDatabase): number {
   return database.read(() => database.prepare('PRAGMA main.user_version').pluck().get() as number)
 }
 
-function runStep(step: () => unknown, version: number): unknown {
+function runStep(step: () => unknown, version: number): void {
   try {
-    return step()
+    refuseLate(step())
   } catch (error) {
     if (!(error instanceof CellError)) throw error
     const { code, message, details, cause } = error
