@@ -194,8 +194,8 @@ export class Cell {
 
   /**
    * Runs the migrations that the cell has not had. Each runs in one transaction with its number, counted from 1, in
-   * `PRAGMA user_version`: after a crash, the next call goes on where this one was. Append to the list; never change or remove
-   * what a cell may have had. Nothing else can run meanwhile: a second caller waits, and finds nothing to do.
+   * `PRAGMA user_version`: after a crash, the next call goes on where this one was. Foreign keys are off in each, and checked before
+   * its COMMIT. Append to the list; never change or remove what a cell may have had. Nothing else can run meanwhile: a second caller waits, and finds nothing to do.
    *
    * ```ts
    * cell.migrate([

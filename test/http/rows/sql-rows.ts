@@ -303,6 +303,12 @@ export const SQL_ROWS: Row[] = [
     problem: { code: 'statement_not_allowed' },
   },
   {
+    title: 'a PRAGMA that works only in a batch',
+    ask: sql('PRAGMA defer_foreign_keys = ON'),
+    status: 403,
+    problem: { code: 'statement_not_allowed', detail: expect.stringMatching(/of a batch over HTTP/) },
+  },
+  {
     title: 'an allowed PRAGMA',
     ask: sql('PRAGMA user_version'),
     status: 200,
