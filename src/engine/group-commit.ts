@@ -1,3 +1,4 @@
+import { setImmediate } from '../base/clock.ts'
 import { refuseLate } from './transaction-work.ts'
 import {
   type GroupEvents,

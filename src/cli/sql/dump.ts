@@ -2,14 +2,17 @@ import { DEFAULT_LIMITS } from '../../base/limits.ts'
 import { SqlTokens } from '../../engine/sql-policy/sql-lexer.ts'
 import { readPragma } from '../../engine/sql-policy/sql-pragma.ts'
 import { SqlStatement, skipGroup } from '../../engine/sql-policy/sql-statement.ts'
-import type { NumberedStatement } from './script-steps.ts'
+
+interface Statement {
+  sql: string
+}
 
 /** Where a dump doesn't fit into a batch, or holds what tenants can't run. */
 export const IMPORT_INSTEAD =
   'A dump that a cell does not take as SQL can be imported: sqlite3 app.db < dump.sql, then cellstore cells import app.db.'
 
 /** `PRAGMA foreign_keys = OFF`, with which `sqlite3 .dump` begins. */
-export function turnsKeysOff(statement: NumberedStatement): boolean {
+export function turnsKeysOff(statement: Statement): boolean {
   const { verb, verbIndex } = new SqlStatement(statement.sql).head
   if (verb !== 'PRAGMA') return false
   const tokens = new SqlTokens(statement.sql)
@@ -21,7 +24,7 @@ export function turnsKeysOff(statement: NumberedStatement): boolean {
  * Whether a transaction only makes tables and fills them, as a dump does. In one that drops a table, foreign keys that are not off
  * would empty the tables that refer to it.
  */
-export function isDump(statements: readonly NumberedStatement[]): boolean {
+export function isDump(statements: readonly Statement[]): boolean {
   return statements.every(({ sql }) => {
     const { verb } = new SqlStatement(sql).head
     return DUMPED.has(verb) || /^DELETE\s+FROM\s+sqlite_sequence$/i.test(sql.trim())
@@ -36,10 +39,7 @@ const DUMPED: ReadonlySet<string> = new Set(['CREATE', 'INSERT', 'ANALYZE', 'PRA
  *
  * @param keysOff its first statement
  */
-export function batchOfDump(
-  keysOff: NumberedStatement,
-  statements: readonly NumberedStatement[],
-): NumberedStatement[] {
+export function batchOfDump<S extends Statement>(keysOff: S, statements: readonly S[]): S[] {
   const deferred = { ...keysOff, sql: 'PRAGMA defer_foreign_keys = ON' }
   const tables = statements.filter(({ sql }) => CREATES_TABLE.test(sql))
   return [deferred, ...tables, ...withRowsTogether(statements.filter((each) => !tables.includes(each)))]
@@ -47,8 +47,8 @@ export function batchOfDump(
 
 const CREATES_TABLE = /^CREATE\s+TABLE\b/i
 
-function withRowsTogether(statements: readonly NumberedStatement[]): NumberedStatement[] {
-  const together: NumberedStatement[] = []
+function withRowsTogether<S extends Statement>(statements: readonly S[]): S[] {
+  const together: S[] = []
   let last: { into: string; parts: string[]; bytes: number } | undefined
   const end = () => {
     const statement = together.at(-1)
