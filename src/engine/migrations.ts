@@ -46,15 +46,12 @@ export function migrate(use: () => CellDatabase, migrations: readonly (() => unk
 /** They stay off if the program has turned them off itself. */
 function withoutForeignKeys(database: CellDatabase, run: (wereOn: boolean) => void): void {
   const wereOn = pragma(database, 'foreign_keys') === 1
-  // As a caller's statement, which has those of others looked at again.
-  const set = (value: 'ON' | 'OFF') =>
-    database.sql(`PRAGMA foreign_keys = ${value}`, [], { policy: 'trusted' })
-  if (wereOn) set('OFF')
+  if (wereOn) database.enforceForeignKeys(false)
   try {
     run(wereOn)
   } finally {
     // What is in quarantine is not used again.
-    if (wereOn && database.usable) set('ON')
+    if (wereOn && database.usable) database.enforceForeignKeys(true)
   }
 }
 

@@ -95,6 +95,20 @@ describe('A step of migrate()', () => {
     expect([keysOf(cell), orphan(cell), versionOf(cell)]).toEqual([1, 'constraint_violation', 0])
   })
 
+  test('that changes nothing else leaves prepared statements with their foreign keys', async () => {
+    const cell = await cellWithFamily()
+    const insert = cell.prepare('INSERT INTO child (p) VALUES (?)')
+    const remove = cell.prepare('DELETE FROM parent WHERE id = ?')
+    insert.run(1)
+    cell.migrate([() => void expect(codeOf(() => insert.run('x', 'y'))).toBe('param_count_mismatch')])
+    expect(codeOf(() => insert.run(3))).toBe('constraint_violation')
+    remove.run(1)
+    expect(children(cell)).toEqual([2])
+    // In a step they have none: the same statement leaves the children, and the step fails.
+    expect(codeOf(() => cell.migrate(['SELECT 1', () => remove.run(2)]))).toBe('constraint_violation')
+    expect(children(cell)).toEqual([2])
+  })
+
   test('of a program that has turned foreign keys off itself is not checked, and they stay off', async () => {
     const cell = await cellWithFamily()
     cell.sql('PRAGMA foreign_keys = OFF')
