@@ -42,7 +42,8 @@ const DUMPED: ReadonlySet<string> = new Set(['CREATE', 'INSERT', 'ANALYZE', 'PRA
 export function batchOfDump<S extends Statement>(keysOff: S, statements: readonly S[]): S[] {
   const deferred = { ...keysOff, sql: 'PRAGMA defer_foreign_keys = ON' }
   const tables = statements.filter(({ sql }) => CREATES_TABLE.test(sql))
-  return [deferred, ...tables, ...withRowsTogether(statements.filter((each) => !tables.includes(each)))]
+  const rest = statements.filter(({ sql }) => !CREATES_TABLE.test(sql))
+  return [deferred, ...tables, ...withRowsTogether(rest)]
 }
 
 const CREATES_TABLE = /^CREATE\s+TABLE\b/i
