@@ -1,5 +1,5 @@
-import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { CellError } from '../errors.ts'
+import { turnOfTheLoop } from './clock.ts'
 
 const LIMIT_DEFAULT = 100
 

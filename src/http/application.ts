@@ -37,7 +37,7 @@ import { servedDocument } from './openapi/served-document.ts'
 import { Permit } from './permit.ts'
 import { problemResponse, shuttingDown } from './problem.ts'
 import { RateLimiter } from './rate-limiter.ts'
-import { type JsonBody, readJson } from './request-body.ts'
+import { checkEncoding, type JsonBody, readJson } from './request-body.ts'
 import { RequestCounts } from './request-counts.ts'
 import { requestIdOf } from './request-id.ts'
 import { checkScope } from './route-scopes.ts'
@@ -220,8 +220,10 @@ export class Application {
     if (scope !== undefined) checkScope(scope, needed)
     const segments = match?.segments ?? []
     const call = { context: this.#context, request, requestId, segments, accountId, scope, permit }
-    if (action.receive !== undefined && isSqliteType(request.header('content-type')))
+    if (action.receive !== undefined && isSqliteType(request.header('content-type'))) {
+      checkEncoding(request)
       return action.receive(call)
+    }
     if (!action.takesBody) return action.perform(call, NO_BODY)
     return this.#readAndPerform(action, call)
   }

@@ -1,3 +1,4 @@
+import { setImmediate } from '../../base/clock.ts'
 import { lowerPriority } from '../../base/lower-priority.ts'
 import { releaseBytes } from '../../base/release-bytes.ts'
 import type { ProcessIdentity } from '../../catalog/directory-lock.ts'

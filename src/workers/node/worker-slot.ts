@@ -1,4 +1,4 @@
-import type { Clock } from '../../base/clock.ts'
+import { type Clock, setImmediate } from '../../base/clock.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { WorkerTask, WorkerTaskResults } from '../protocol/protocol.ts'
 import { Batch, type CellTime, type FinishedBatch, type ProvisionalResults } from './batch.ts'

@@ -1,5 +1,5 @@
 import { packLogs } from '../../backup/changes/packed-logs.ts'
-import { systemClock } from '../../base/clock.ts'
+import { setImmediate, systemClock } from '../../base/clock.ts'
 import { beginHold } from '../../base/process-stats.ts'
 import { StorePaths } from '../../base/store-paths.ts'
 import { joinWorkers } from '../../catalog/workers-lock.ts'
