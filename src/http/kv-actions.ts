@@ -1,4 +1,5 @@
 import type * as z from 'zod'
+import { definedOnly } from '../base/option-shapes.ts'
 import { CellError } from '../errors.ts'
 import { encodeEntry, encodeExpire, encodeFound, encodeIncr, encodePut } from '../service/json/documents.ts'
 import {
@@ -63,13 +64,13 @@ export const deleteEntry = cellActionWith(emptyBody, async (call) => {
 export const listEntries = cellActionWithQuery(
   ['prefix', 'cursor', 'limit', 'reverse', 'values'],
   async ({ context, cellId, permit, requestId }, query) => {
-    const options = {
+    const options = definedOnly({
       prefix: query.text('prefix'),
       cursor: query.text('cursor'),
       limit: query.limit(context.limits.pageDefault, context.store.settings.limits.pageMax),
       reverse: query.flag('reverse'),
       values: query.flag('values'),
-    }
+    })
     const list = { op: 'kv.list', options, answer: 'json' } as const
     return { status: 200, json: await context.service.execute(cellId, list, { permit, requestId }) }
   },

@@ -26,7 +26,7 @@ import { checkDeleteOptions, checkKeysOptions, checkListOptions, checkTtlOptions
 import { checkEntryPut, checkPut, momentOf, runPut, weigh } from './puts.ts'
 import * as queries from './queries.ts'
 import { KvStatements } from './statements.ts'
-import { expiryOf, secondsLeft } from './ttl.ts'
+import { expiryAfter, expiryOf, secondsLeft } from './ttl.ts'
 
 /** What the KV part needs of its cell. */
 export interface KvContext {
@@ -183,7 +183,7 @@ export class Kv {
   }
 
   /**
-   * Sets a live entry's time to live. With null the entry no longer expires.
+   * Sets a live entry's time to live. With null the entry no longer expires; `undefined` is refused.
    *
    * @throws `invalid_ttl`
    */
@@ -191,7 +191,7 @@ export class Kv {
     const { limits, clock } = this.#context
     checkKey(key, limits)
     const now = clock.now()
-    const expiresAt = ttlSeconds === null ? null : expiryOf({ ttlSeconds }, now, limits)
+    const expiresAt = ttlSeconds === null ? null : expiryAfter(ttlSeconds, now, limits)
     const statements = this.#statements()
     const version = statements.versions.next()
     const updated = statements.database.write(() => statements.setExpiry(key, expiresAt, version, now))

@@ -7,7 +7,7 @@ import { orReason } from '../backup/or-reason.ts'
 import type { VerificationTable } from '../backup/verify/verification-table.ts'
 import type { Retention } from '../backup/versions/retention.ts'
 import type { Clock } from '../base/clock.ts'
-import { checkNames } from '../base/known-names.ts'
+import { checkOptions } from '../base/option-shapes.ts'
 import type { Paged } from '../base/paging.ts'
 import { runAll } from '../base/run-all.ts'
 import type { Turns } from '../base/turns.ts'
@@ -17,12 +17,12 @@ import { CellError } from '../errors.ts'
 import type { Archiving } from './archiving.ts'
 import { archivingInProcess } from './archiving-in-process.ts'
 import {
+  CLOSE,
   type CloseOptions,
-  checkCloseOptions,
   checkNamedOptions,
-  DELETE_NAMES,
+  DELETE,
   type DeleteCellOptions,
-  FIND_NAMES,
+  FIND,
 } from './call-options.ts'
 import { CATALOG_SCHEMA } from './catalog-schema.ts'
 import type { Cell } from './cell.ts'
@@ -325,7 +325,7 @@ export class CellStore implements CellDirectory {
    * @throws `cell_not_found`, `invalid_request` inside a transaction of the cell
    */
   deleteCell(id: string, options: DeleteCellOptions = {}): void {
-    checkNames(options, DELETE_NAMES)
+    checkOptions(options, DELETE)
     const { accountId } = this.#cells.record(id)
     if (this.#cells.pool.peek(id)?.inTransaction) {
       throw new CellError(
@@ -366,7 +366,7 @@ export class CellStore implements CellDirectory {
    * @throws `invalid_request`, `name_ambiguous` if an earlier version made several cells of this name
    */
   findCellByName(name: string, options: FindByNameOptions = {}): CellRecord | undefined {
-    checkNames(options, FIND_NAMES)
+    checkOptions(options, FIND)
     const id = this.core.names.lookUp(options.accountId ?? null, name)
     return id === undefined ? undefined : this.core.findCell(id)
   }
@@ -434,7 +434,7 @@ export class CellStore implements CellDirectory {
    * @throws `invalid_request` for an option that is not known, or a deadline below 0
    */
   close(options: CloseOptions = {}): Promise<void> {
-    checkCloseOptions(options)
+    checkOptions(options, CLOSE)
     this.#closing ??= this.#close(options.deadlineMs ?? CLOSE_DEADLINE_MS)
     return this.#closing
   }
@@ -485,5 +485,5 @@ export class CellStore implements CellDirectory {
 
 /** What is no object is refused where the options of a new cell are checked. */
 function isBranch(options: CreateCellOptions | BranchCellOptions): options is BranchCellOptions {
-  return typeof options === 'object' && options !== null && 'from' in options && options.from !== undefined
+  return typeof options === 'object' && options !== null && 'from' in options
 }

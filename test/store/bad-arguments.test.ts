@@ -432,8 +432,11 @@ describe('what a mistake is told', () => {
     const { store, account } = await opened()
     const own = store.cell('x')
     const theirs = store.cell('x', { accountId: account })
-    const message = (accountId?: string) => thrownBy(() => store.createCell({ name: 'x', accountId })).message
-    expect(message()).toMatch(`There is a cell of this name already: ${own.id}.`)
-    expect(message(account)).toMatch(`The account has a cell of this name already: ${theirs.id}.`)
+    const message = (owner: { accountId?: string }) =>
+      thrownBy(() => store.createCell({ name: 'x', ...owner })).message
+    expect(message({})).toMatch(`There is a cell of this name already: ${own.id}.`)
+    expect(message({ accountId: account })).toMatch(
+      `The account has a cell of this name already: ${theirs.id}.`,
+    )
   })
 })
