@@ -3,7 +3,7 @@ import type { Clock } from '../base/clock.ts'
 import { checkDisplayName } from '../base/display-name.ts'
 import type { Emitter } from '../base/emitter.ts'
 import type { Limits } from '../base/limits.ts'
-import { checkOptions, judgedByReader, maybe, orNull, type Shape } from '../base/option-shapes.ts'
+import { checkOptions, type Given, judgedByReader, maybe, orNull, type Shape } from '../base/option-shapes.ts'
 import { cutPage, PAGING, pageLimit } from '../base/paging.ts'
 import { RowCursors } from '../base/row-cursor.ts'
 import type { AccountQuotas } from '../catalog/account-quotas.ts'
@@ -84,6 +84,7 @@ export class ApiKeys {
    * cell that the account does not have; `constraint_violation` if the key exists already; `quota_exceeded`,
    * `rate_limited`, `disk_full`, `store_closed`
    */
+  create<O extends Given<O, CreateApiKeyOptions>>(accountId: string, options?: O): CreatedApiKey
   create(accountId: string, options: CreateApiKeyOptions = {}): CreatedApiKey {
     const { accounts, clock } = this.#parts
     checkOptions(options, CREATE)
@@ -104,6 +105,11 @@ export class ApiKeys {
    * @throws `api_key_not_found` if the account has no such key, or it no longer works; `invalid_request`, `quota_exceeded`,
    * `rate_limited`, `disk_full`, `store_closed`
    */
+  rotate<O extends Given<O, RotateApiKeyOptions>>(
+    accountId: string,
+    keyId: string,
+    options?: O,
+  ): RotatedApiKey
   rotate(accountId: string, keyId: string, options: RotateApiKeyOptions = {}): RotatedApiKey {
     const { catalog, clock } = this.#parts
     checkOptions(options, ROTATE)

@@ -1,5 +1,5 @@
 import { AccountPace } from '../base/account-pace.ts'
-import { checkOptions } from '../base/option-shapes.ts'
+import { checkOptions, type Given } from '../base/option-shapes.ts'
 import { type Paged, paged } from '../base/paging.ts'
 import { isCellId } from '../base/store-paths.ts'
 import { unlessAborted } from '../base/unless-aborted.ts'
@@ -123,6 +123,7 @@ export class BackupManager {
    * @throws `invalid_version`, `invalid_request`, `backup_not_found`, `backup_corrupt`, `restore_in_progress`, `cell_full`; as
    * {@link snapshot}
    */
+  restore<O extends Given<O, RestoreOptions>>(cellId: string, options?: O): Promise<RestoreResult>
   async restore(cellId: string, options: RestoreOptions = {}): Promise<RestoreResult> {
     checkOptions(options, RESTORE)
     this.#parts.assertRunning()
@@ -139,6 +140,7 @@ export class BackupManager {
    *
    * @throws as {@link restore}
    */
+  plan<O extends Given<O, PlanOptions>>(cellId: string, options?: O): Promise<RestorePlan>
   async plan(cellId: string, options: PlanOptions = {}): Promise<RestorePlan> {
     checkOptions(options, PLAN)
     const { archiver, assertRunning, destination, isLocal, record } = this.#parts
@@ -169,6 +171,7 @@ export class BackupManager {
    * @throws `backup_corrupt` with the object and the member, `backup_not_found`, `invalid_version`; `disk_full` if its restore
    * would take the last 256 MiB of the disk; as {@link restore}
    */
+  verify<O extends Given<O, VerifyOptions>>(cellId: string, options?: O): Promise<VerifyResult>
   verify(cellId: string, options: VerifyOptions = {}): Promise<VerifyResult> {
     return orReason(options?.signal, this.prove(cellId, options, 'requested'))
   }
@@ -187,6 +190,10 @@ export class BackupManager {
    *
    * @throws `cell_not_found` if neither the catalog nor the object store has the cell; `invalid_request`
    */
+  list<O extends Given<O, BackupListOptions>>(
+    cellId: string,
+    options?: O,
+  ): Paged<Promise<BackupList>, BackupInfo>
   list(cellId: string, options: BackupListOptions = {}): Paged<Promise<BackupList>, BackupInfo> {
     const list = async (cursor?: string) => {
       checkOptions(options, LIST)

@@ -30,6 +30,32 @@ export type Shape<T> = { readonly [K in keyof T]-?: Kind<Required<T>[K]> }
 type AnyKind = Kind<any>
 type AnyShape = Readonly<Record<string, AnyKind>>
 
+/** The names of those options. Without `exactOptionalPropertyTypes`, TypeScript does not tell them from others. */
+type Guard =
+  | ('accountId' | 'access' | 'cellIds' | 'surface' | 'from' | 'version' | 'timestamp')
+  | ('ifVersion' | 'prefix' | 'tables' | 'ttlSeconds' | 'ttlMs' | 'expiresAt' | 'graceMs' | 'dryRun')
+
+/**
+ * What a call gives as its options: `O extends Given<O, Options>`. Nothing that narrows or guards may be undefined, also without
+ * `exactOptionalPropertyTypes`. What a variable's type declares as optional passes: only the call itself finds out.
+ */
+export type Given<O, Options, More extends string = never> = Options & Sure<O, Options, More>
+
+type Sure<O, Options, More extends string> = {
+  [K in keyof O]: K extends keyof Options
+    ? K extends 'from'
+      ? Sure<O[K], Options[K], More>
+      : K extends Guard | More
+        ? Record<never, never> extends Pick<O, K>
+          ? O[K]
+          : Exclude<O[K], undefined>
+        : O[K]
+    : Unknown<O>
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: what `Parameters` makes of such a method has no names to check
+type Unknown<O> = unknown extends O ? any : never
+
 export interface OptionContext {
   /** Default `invalid_request`. */
   code?: Extract<CellErrorCode, 'invalid_request' | 'invalid_setting'> | undefined
@@ -148,9 +174,9 @@ export function oneOf<T extends string>(...choices: readonly T[]): Kind<T> {
   }
 }
 
-export function texts(what: string): Kind<readonly string[]> {
-  const fits = (value: unknown) => Array.isArray(value) && value.every((each) => typeof each === 'string')
-  return { what, fits }
+/** A list, whose entries its reader judges. */
+export function list<T>(what: string): Kind<readonly T[]> {
+  return { what: `a list of ${what}`, fits: Array.isArray }
 }
 
 /** An object that is used by its functions: a log, a clock. */
@@ -200,6 +226,11 @@ export function definedOnly<T extends object>(given: T): Defined<T> {
  */
 export function judgedByReader<T>(what: string): Kind<T> {
   return { what, fits: () => true }
+}
+
+/** What has to be there: its reader refuses it where it is not, and so where it is undefined. */
+export function required<T>(): Kind<T> {
+  return { what: '', fits: () => true, mayBeUndefined: true }
 }
 
 function hasAll(value: unknown, functions: readonly string[]): boolean {

@@ -5,9 +5,9 @@ import {
   FLAG,
   having,
   type Kind,
+  list,
   maybe,
   type Shape,
-  texts,
 } from '../base/option-shapes.ts'
 import { CellError } from '../errors.ts'
 import type { OwnersNames } from './sql-policy/owners-names.ts'
@@ -44,8 +44,8 @@ export const OWNER_FUNCTIONS: Shape<OwnerFunctionsOptions> = {
   functions: maybe({ ...having<object>(), what: 'an object of functions' } as Kind<
     NonNullable<OwnerFunctionsOptions['functions']>
   >),
-  extensions: maybe(texts('a list of paths')),
-  tenantFunctions: maybe(texts('a list of names')),
+  extensions: maybe(list('paths')),
+  tenantFunctions: maybe(list('names')),
 }
 const FUNCTION: Shape<SqlFunctionOptions> = {
   run: callback(),
@@ -105,6 +105,7 @@ export class OwnerFunctions {
   #try(connection: Connection): void {
     for (const [i, path] of this.#extensions.entries()) {
       const field = `extensions[${i}]`
+      if (typeof path !== 'string') throw invalid(field, 'must be a path.')
       try {
         connection.loadExtension(path)
       } catch (cause) {

@@ -1,4 +1,4 @@
-import { checkOptions, FLAG, judgedByReader, maybe, type Shape } from '../base/option-shapes.ts'
+import { checkOptions, FLAG, judgedByReader, maybe, required, type Shape } from '../base/option-shapes.ts'
 import { PAGING } from '../base/paging.ts'
 import type {
   KvDeleteOptions,
@@ -18,7 +18,7 @@ const PUT: Shape<KvPutOptions> = {
   keepTtl: maybe(FLAG),
   ifVersion: judgedByReader("a version, '*', or null to put an entry only where there is none"),
 }
-const ENTRY: Shape<KvPutEntry> = { key: judgedByReader('a key'), value: judgedByReader('a text'), ...PUT }
+const ENTRY: Shape<KvPutEntry> = { key: required(), value: required(), ...PUT }
 const DELETE: Shape<KvDeleteOptions> = { ifVersion: judgedByReader("a version or '*'") }
 const KEYS: Shape<KvKeysOptions> = {
   prefix: judgedByReader('the beginning of a key'),

@@ -146,7 +146,7 @@ function apply(cell: Cell, operation: ParsedOperation, context: BoundContext): A
     case 'kv.put':
       return kv.put(operation.key, operation.value, putOptions(operation))
     case 'kv.incr':
-      return kv.incrEntry(operation.key, operation.delta, putOptions(operation))
+      return kv.incrEntry(operation.key, operation.delta, definedOnly({ ttlSeconds: operation.ttlSeconds }))
     case 'kv.ttl':
       return kv.ttl(operation.keys)
     case 'kv.expire':

@@ -1,6 +1,6 @@
 import type { Writable } from 'node:stream'
 import { CALL, type CallOptions } from '../backup/object-store/object-store.ts'
-import { checkOptions, type Shape } from '../base/option-shapes.ts'
+import { checkOptions, type Given, type Shape } from '../base/option-shapes.ts'
 import type { CellRecord } from '../catalog/cell-registry.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
 import type { Growth } from '../engine/delete-reserve.ts'
@@ -319,6 +319,7 @@ export class Cell {
    * @returns ends with `break`; throws the signal's reason once it is aborted
    * @throws `invalid_request`, `invalid_key`; while it is read, `cell_not_found` once the cell is deleted, `store_closed`, `taken_over`
    */
+  watch<O extends Given<O, WatchOptions>>(options?: O): ChangeStream
   watch(options: WatchOptions = {}): ChangeStream {
     return this.#provider.watch(this.id, options)
   }

@@ -166,13 +166,13 @@ test.each<[call: string, run: (under: Under) => unknown, code: string, message: 
     'a store with one extension',
     () => CellStore.create(new ScratchPlace().data, { extensions: given('vec0') }),
     'invalid_setting',
-    'extensions must be a list of paths.',
+    'extensions must be a list of paths, but it is "vec0".',
   ],
   [
     'a store with one name of a function for tenants',
     () => CellStore.create(new ScratchPlace().data, { tenantFunctions: given('slug') }),
     'invalid_setting',
-    'tenantFunctions must be a list of names.',
+    'tenantFunctions must be a list of names, but it is "slug".',
   ],
 ])('%s is refused', async (_call, run, code, message) => {
   expect(await rejectedBy((async () => run(await opened()))())).toMatchObject({ code, message })

@@ -1,4 +1,4 @@
-import { judgedByReader, type Shape } from '../../base/option-shapes.ts'
+import { judgedByReader, required, type Shape } from '../../base/option-shapes.ts'
 import { CellError } from '../../errors.ts'
 import type { PlanOptions } from './backup-types.ts'
 import { checkVersion } from './object-keys.ts'
@@ -24,7 +24,7 @@ export const MOMENT: Shape<Pick<CellSource, 'version' | 'timestamp'>> = {
   version: judgedByReader('a version'),
   timestamp: judgedByReader('a time in epoch milliseconds'),
 }
-export const SOURCE: Shape<CellSource> = { cellId: judgedByReader('the id of a cell'), ...MOMENT }
+export const SOURCE: Shape<CellSource> = { cellId: required(), ...MOMENT }
 
 /** @throws `invalid_request` */
 export function checkSource(source: CellSource): void {

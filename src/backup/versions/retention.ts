@@ -1,6 +1,6 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
-import { checkOptions } from '../../base/option-shapes.ts'
+import { checkOptions, type Given } from '../../base/option-shapes.ts'
 import { isClosedConnection, isSqliteError } from '../../engine/sqlite-errors.ts'
 import { toBackupError } from '../archive/backup-errors.ts'
 import type { BackupProgressTable } from '../changes/progress-table.ts'
@@ -87,6 +87,7 @@ export class Retention {
    * @throws `object_store_unavailable`, `object_store_error`, `backup_corrupt` for notes that cannot be read; `busy` during a
    * purge of the cell, as all that stores notes; `disk_full`
    */
+  prune<O extends Given<O, PruneOptions>>(cellId: string, options?: O): Promise<PruneResult>
   async prune(cellId: string, options: PruneOptions = {}): Promise<PruneResult> {
     checkOptions(options, PRUNE)
     return await remembered(this.#inProgress.write(cellId, () => this.#pruner.prune(cellId, options)))
@@ -116,13 +117,13 @@ export class Retention {
     return await this.#notes.readPlan(notes, options)
   }
 
-  /** @param plan undefined: the store's plan holds again @throws `invalid_setting` */
-  async setPlan(cellId: string, plan: string | undefined, options: CallOptions = {}): Promise<void> {
+  /** @param plan null: the store's plan holds again @throws `invalid_setting` */
+  async setPlan(cellId: string, plan: string | null, options: CallOptions = {}): Promise<void> {
     checkOptions(options, CALL)
-    if (plan !== undefined) parsePlan(plan)
+    if (plan !== null) parsePlan(plan)
     await this.#inProgress.write(cellId, async () => {
       const { notes } = await listNoted(this.#parts.index, cellId, options)
-      await this.#notes.writePlan(cellId, notes, plan, this.#parts.clock.now(), options)
+      await this.#notes.writePlan(cellId, notes, plan ?? undefined, this.#parts.clock.now(), options)
       await this.#parts.endRemovals(cellId, options)
     })
   }

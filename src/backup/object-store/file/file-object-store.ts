@@ -6,8 +6,8 @@ import { CLOCK, type Clock, systemClock } from '../../../base/clock.ts'
 import {
   checkOptions,
   definedOnly,
-  judgedByReader,
   maybe,
+  required,
   type Shape,
   type Some,
   some,
@@ -51,7 +51,7 @@ const READ_BYTES = 1024 * 1024
 const PAGE_ENTRIES = 500
 
 const FOLDER: Shape<FileObjectStoreOptions> = {
-  root: judgedByReader('the path of a folder'),
+  root: required(),
   clock: maybe(CLOCK),
   patience: maybe(some(PATIENCE)),
 }

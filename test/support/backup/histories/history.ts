@@ -140,7 +140,7 @@ export class History extends HistoryWorld {
 
   async #setPlan(cell: CellHistory): Promise<void> {
     cell.plan = this.random.chance(0.3) ? undefined : this.random.pick(PLANS)
-    await this.store.retention?.setPlan(cell.id, cell.plan)
+    await this.store.retention?.setPlan(cell.id, cell.plan ?? null)
   }
 
   async #verify(cell: CellHistory): Promise<void> {
