@@ -1,4 +1,5 @@
 import os from 'node:os'
+import { having } from './option-shapes.ts'
 
 /**
  * As they are when the library is loaded. A test runner's fake timers stand still, also for the library; its fake `Date` is used:
@@ -24,6 +25,8 @@ export interface Clock {
   /** Calls `run` once after `delayMs`. A timer does not keep the process alive unless `keepsAlive` is set. */
   setTimer(run: () => void, delayMs: number, options?: { keepsAlive?: boolean }): Timer
 }
+
+export const CLOCK = having<Clock>('now', 'monotonic', 'sinceBoot', 'setTimer')
 
 /** A timer that was set and may still fire. */
 export interface Timer {

@@ -1,6 +1,7 @@
 import { channels, type RequestTrace, traced } from '../base/channels.ts'
 import type { Clock } from '../base/clock.ts'
 import { isSilent } from '../base/log.ts'
+import { definedOnly } from '../base/option-shapes.ts'
 import { isCellId } from '../base/store-paths.ts'
 import { CellError, type CellErrorCode, isCellError } from '../errors.ts'
 import { InProcessService } from '../service/in-process-service.ts'
@@ -81,7 +82,7 @@ export class Application {
   readonly counts: RequestCounts
 
   constructor(store: CellDirectory, options: ApplicationOptions, audience = TENANTS) {
-    const limits = { ...DEFAULT_HTTP_LIMITS, ...audience.limits, ...options.limits }
+    const limits = { ...DEFAULT_HTTP_LIMITS, ...audience.limits, ...definedOnly(options.limits ?? {}) }
     this.#audience = audience
     this.#router = new Router(audience.routes)
     const { quotas } = store.settings

@@ -1,5 +1,6 @@
 import type { Writable } from 'node:stream'
-import { checkNames, type Known } from '../base/known-names.ts'
+import { CALL, type CallOptions } from '../backup/object-store/object-store.ts'
+import { checkOptions, type Given, type Shape } from '../base/option-shapes.ts'
 import type { CellRecord } from '../catalog/cell-registry.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
 import type { Growth } from '../engine/delete-reserve.ts'
@@ -7,7 +8,7 @@ import { type MigrateResult, migrate } from '../engine/migrations.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
 import { runScript } from '../engine/script.ts'
 import type { SqlStatement } from '../engine/sql-policy/sql-statement.ts'
-import { BEHIND_PARAMS, checkSqlOptions } from '../engine/statements/sql-options.ts'
+import { BEHIND_PARAMS, SQL_OPTIONS } from '../engine/statements/sql-options.ts'
 import type { NamedParams, SqlParams, SqlResult, SqlRow, SqlValue } from '../engine/statements/sql-values.ts'
 import type { SqlOptions } from '../engine/statements/statement-runner.ts'
 import { checkWork, type NoPromise } from '../engine/transaction-work.ts'
@@ -48,9 +49,9 @@ export type ExecOptions = Pick<SqlOptions, 'policy'>
 /** How {@link Cell.get} runs a statement. */
 export type RowOptions = Pick<SqlOptions, 'policy' | 'rowMode'>
 
-const GET_NAMES: Known<RowOptions> = { policy: true, rowMode: true }
-const EXEC_NAMES: Known<ExecOptions> = { policy: true }
-const REPLICATED_NAMES: Known<{ signal?: AbortSignal | undefined }> = { signal: true }
+const { policy, rowMode } = SQL_OPTIONS
+const GET: Shape<RowOptions> = { policy, rowMode }
+const EXEC: Shape<ExecOptions> = { policy }
 
 /**
  * One cell, used through SQL and KV. The handle stays valid while the store closes and reopens the file behind it, and
@@ -137,7 +138,7 @@ export class Cell {
   /** With a row mode that is known only when the program runs. */
   sql(sql: string, params?: SqlParams, options?: SqlOptions): SqlResult<SqlRow | SqlValue[]>
   sql(sql: string, params: SqlParams = [], options: SqlOptions = {}): SqlResult<SqlRow | SqlValue[]> {
-    checkSqlOptions(options)
+    checkOptions(options, SQL_OPTIONS, BEHIND_PARAMS)
     return this.#use().sql(sql, params, options)
   }
 
@@ -156,7 +157,7 @@ export class Cell {
     params: SqlParams | NamedParams<P> = [],
     options: RowOptions = {},
   ): Row | undefined {
-    checkNames(options, GET_NAMES, BEHIND_PARAMS)
+    checkOptions(options, GET, BEHIND_PARAMS)
     return this.#use().statement((runner) => runner.first(sql, params as SqlParams, options)) as
       | Row
       | undefined
@@ -187,8 +188,7 @@ export class Cell {
    * @throws as {@link Cell.sql}, with the statement's number and line in the message and its index, from 0, in `details.index`
    */
   exec(script: string, options: ExecOptions = {}): void {
-    checkNames(options, EXEC_NAMES)
-    checkSqlOptions(options)
+    checkOptions(options, EXEC)
     runScript(this.#use(), script, options)
   }
 
@@ -294,8 +294,8 @@ export class Cell {
    * @throws `not_replicated` if the object store does not take it in time: it is on this machine and will be shipped;
    * `object_store_not_configured`, `taken_over`; the signal's reason
    */
-  async replicated(options: { signal?: AbortSignal | undefined } = {}): Promise<void> {
-    checkNames(options, REPLICATED_NAMES)
+  async replicated(options: CallOptions = {}): Promise<void> {
+    checkOptions(options, CALL)
     await this.#provider.replicated(this.id, { signal: options.signal })
   }
 
@@ -320,6 +320,7 @@ export class Cell {
    * @returns ends with `break`; throws the signal's reason once it is aborted
    * @throws `invalid_request`, `invalid_key`; while it is read, `cell_not_found` once the cell is deleted, `store_closed`, `taken_over`
    */
+  watch<O extends Given<O, WatchOptions>>(options?: O): ChangeStream
   watch(options: WatchOptions = {}): ChangeStream {
     return this.#provider.watch(this.id, options)
   }

@@ -10,6 +10,7 @@ import { createListener } from '../../src/http/node-listener.ts'
 import type { CellStore } from '../../src/store/cell-store.ts'
 import { Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
+import { thrownBy } from '../support/thrown.ts'
 
 interface Served {
   /** Where `/v1` is. */
@@ -319,8 +320,10 @@ test.each(['api', '/api/', '//', '/a?b', 'https://x/api'])(
   'a base path of %j is refused at once',
   async (basePath) => {
     const bench = await Bench.open(viaFetch)
-    expect(() => createHandler(bench.store, { basePath })).toThrow(TypeError)
-    expect(() => createListener(bench.store, { basePath })).toThrow(TypeError)
+    for (const make of [createHandler, createListener]) {
+      const error = thrownBy(() => make(bench.store, { basePath }))
+      expect(error).toMatchObject({ code: 'invalid_setting', details: { field: 'basePath' } })
+    }
     await bench.close()
   },
 )

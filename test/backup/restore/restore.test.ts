@@ -225,12 +225,16 @@ describe('A restore is refused', () => {
     const { cell, versions } = await createChain(store, { accountId: mine })
     recording.forget()
     for (const version of [undefined, versions[0], versionOf(cell.id, 0)]) {
-      const error = await rejectedBy(store.backups.restore(cell.id, { accountId: other, version }))
+      const error = await rejectedBy(
+        store.backups.restore(cell.id, { accountId: other, version: version as string }),
+      )
       expect(error.code).toBe('cell_not_found')
     }
     expect(recording.calls).toEqual([])
     for (const version of [undefined, versionOf(STRANGER, 0)]) {
-      const error = await rejectedBy(store.backups.restore(STRANGER, { accountId: other, version }))
+      const error = await rejectedBy(
+        store.backups.restore(STRANGER, { accountId: other, version: version as string }),
+      )
       expect(error.code).toBe('cell_not_found')
     }
     expect(notes(cell)).toEqual(LIVE)

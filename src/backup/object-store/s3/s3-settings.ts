@@ -1,7 +1,18 @@
-import { type Clock, systemClock } from '../../../base/clock.ts'
-import { checkNames, type Known } from '../../../base/known-names.ts'
+import { CLOCK, type Clock, systemClock } from '../../../base/clock.ts'
+import {
+  COUNT,
+  checkOptions,
+  definedOnly,
+  FLAG,
+  type Kind,
+  maybe,
+  type Shape,
+  type Some,
+  some,
+  TEXT,
+} from '../../../base/option-shapes.ts'
 import { CellError } from '../../../errors.ts'
-import { type Patience, SLOWEST_BYTES_PER_SECOND } from '../call-deadline.ts'
+import { PATIENCE, type Patience, SLOWEST_BYTES_PER_SECOND } from '../call-deadline.ts'
 import { objectKeyFault } from '../object-key-rules.ts'
 
 /** Settings of an {@link S3ObjectStore}. */
@@ -29,7 +40,7 @@ export interface S3ObjectStoreOptions {
   /** The number of parts of one object that are sent at the same time. Each takes memory. Default 4. */
   concurrency?: number | undefined
   /** How long calls may take and how often requests are repeated. */
-  patience?: Partial<S3Patience> | undefined
+  patience?: Some<S3Patience> | undefined
   /** Default: the system's clock. Tests inject another one. */
   clock?: Clock | undefined
 }
@@ -76,7 +87,7 @@ export interface S3Settings {
 const MIB = 1024 * 1024
 /** S3's own limit for every part except the last. */
 const PART_SIZE_MIN = 5 * MIB
-const PATIENCE: S3Patience = {
+const DEFAULT_PATIENCE: S3Patience = {
   deadlineMs: 120_000,
   slowestBytesPerSecond: SLOWEST_BYTES_PER_SECOND,
   connectMs: 5_000,
@@ -85,25 +96,26 @@ const PATIENCE: S3Patience = {
   attempts: 4,
 }
 
-const OPTION_NAMES: Known<S3ObjectStoreOptions> = {
-  bucket: true,
-  prefix: true,
-  endpoint: true,
-  region: true,
-  pathStyle: true,
-  credentials: true,
-  partSizeBytes: true,
-  concurrency: true,
-  patience: true,
-  clock: true,
+/** More forms than ours: the AWS SDK takes functions that provide them, and names of their own. */
+const CREDENTIALS: Kind<S3Credentials> = {
+  what: 'an object with accessKeyId and secretAccessKey',
+  fits: (value) => (typeof value === 'object' && value !== null) || typeof value === 'function',
+  secret: true,
 }
 
-function checkOptionNames(options: S3ObjectStoreOptions): void {
-  const code = 'invalid_setting'
-  checkNames(options, OPTION_NAMES, { code })
-  const { patience } = options
-  // Not those of the credentials: the providers of the AWS SDK add names of their own.
-  if (patience !== undefined) checkNames(patience, PATIENCE, { code, at: 'patience.' })
+const BUCKET: Shape<S3ObjectStoreOptions> = {
+  bucket: TEXT,
+  prefix: maybe(TEXT),
+  endpoint: maybe(TEXT),
+  region: maybe(TEXT),
+  pathStyle: maybe(FLAG),
+  credentials: maybe(CREDENTIALS),
+  partSizeBytes: maybe(COUNT),
+  concurrency: maybe(COUNT),
+  patience: maybe(
+    some<S3Patience>({ ...PATIENCE, connectMs: COUNT, requestMs: COUNT, idleMs: COUNT, attempts: COUNT }),
+  ),
+  clock: maybe(CLOCK),
 }
 
 /**
@@ -112,7 +124,7 @@ function checkOptionNames(options: S3ObjectStoreOptions): void {
  * @throws `invalid_setting`
  */
 export function s3Settings(options: S3ObjectStoreOptions): S3Settings {
-  checkOptionNames(options)
+  checkOptions(options, BUCKET, { code: 'invalid_setting' })
   const { bucket, credentials, partSizeBytes = 8 * MIB, concurrency = 4 } = options
   const { endpoint, region } = options.endpoint === undefined ? fromEnvironment(options) : options
   const prefix = (options.prefix ?? '').replace(/^\/+|\/+$/g, '')
@@ -123,12 +135,8 @@ export function s3Settings(options: S3ObjectStoreOptions): S3Settings {
   const prefixFault = prefix === '' ? undefined : objectKeyFault(prefix)
   if (prefixFault !== undefined) throw invalid(`The prefix of the object store is not valid: ${prefixFault}.`)
   if (endpoint !== undefined) checkEndpoint(endpoint)
-  if (!Number.isSafeInteger(partSizeBytes) || partSizeBytes < PART_SIZE_MIN) {
+  if (partSizeBytes < PART_SIZE_MIN)
     throw invalid(`partSizeBytes must be a whole number of at least ${PART_SIZE_MIN}.`)
-  }
-  if (!Number.isSafeInteger(concurrency) || concurrency < 1) {
-    throw invalid('concurrency must be a whole number of at least 1.')
-  }
   return {
     bucket,
     prefix: prefix === '' ? '' : `${prefix}/`,
@@ -138,7 +146,7 @@ export function s3Settings(options: S3ObjectStoreOptions): S3Settings {
     credentials,
     partSizeBytes,
     concurrency,
-    patience: { ...PATIENCE, ...options.patience },
+    patience: { ...DEFAULT_PATIENCE, ...definedOnly(options.patience ?? {}) },
     clock: options.clock ?? systemClock,
   }
 }
