@@ -1,5 +1,5 @@
-import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { CellError } from '../errors.ts'
+import { turnOfTheLoop } from './clock.ts'
 import { judgedByReader, maybe, type Shape } from './option-shapes.ts'
 
 const LIMIT_DEFAULT = 100

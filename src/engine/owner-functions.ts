@@ -6,6 +6,7 @@ import { type Connection, openInMemory } from './sqlite.ts'
 import { encodeParam } from './statements/parameters.ts'
 import { decodeInteger } from './statements/rows.ts'
 import type { SqlParam, SqlValue } from './statements/sql-values.ts'
+import { isLate } from './transaction-work.ts'
 
 /**
  * A function for SQL. It takes values as rows have them, and returns one as statements take them; undefined is NULL. It
@@ -137,6 +138,10 @@ function callFunction(name: string, call: (...args: SqlValue[]) => unknown, args
     throw new CellError('sql_error', `The function ${name}() failed.`, { cause })
   }
   if (result === undefined) return null
+  if (isLate(result)) {
+    const text = `The function ${name}() must return its value at once, and has returned a promise or an iterator.`
+    throw new CellError('sql_error', text)
+  }
   try {
     return encodeParam(result as SqlParam, 'result')
   } catch (cause) {

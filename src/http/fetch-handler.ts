@@ -88,6 +88,10 @@ class FetchRequest implements HttpRequest {
     return this.#signal
   }
 
+  get contentEncoding(): string | undefined {
+    return this.header('content-encoding')
+  }
+
   header(name: string): string | undefined {
     return this.#request.headers.get(name) ?? undefined
   }

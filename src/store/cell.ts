@@ -11,7 +11,7 @@ import type { SqlStatement } from '../engine/sql-policy/sql-statement.ts'
 import { BEHIND_PARAMS, SQL_OPTIONS } from '../engine/statements/sql-options.ts'
 import type { NamedParams, SqlParams, SqlResult, SqlRow, SqlValue } from '../engine/statements/sql-values.ts'
 import type { SqlOptions } from '../engine/statements/statement-runner.ts'
-import type { NoPromise } from '../engine/transaction-work.ts'
+import { checkWork, type NoPromise } from '../engine/transaction-work.ts'
 import { CellError } from '../errors.ts'
 import { Kv } from '../kv/kv.ts'
 import { type ExportOptions, type ExportResult, exportCell } from './cell-export.ts'
@@ -194,8 +194,8 @@ export class Cell {
 
   /**
    * Runs the migrations that the cell has not had. Each runs in one transaction with its number, counted from 1, in
-   * `PRAGMA user_version`: after a crash, the next call goes on where this one was. Append to the list; never change or remove
-   * what a cell may have had. Nothing else can run meanwhile: a second caller waits, and finds nothing to do.
+   * `PRAGMA user_version`: after a crash, the next call goes on where this one was. Foreign keys are off in each, and checked before
+   * its COMMIT. Append to the list; never change or remove what a cell may have had. Nothing else can run meanwhile: a second caller waits, and finds nothing to do.
    *
    * ```ts
    * cell.migrate([
@@ -204,8 +204,8 @@ export class Cell {
    * ])
    * ```
    *
-   * @throws `invalid_request` if the cell is at a higher version than the list has, inside a transaction, and for an async
-   * function; what a migration throws, after which those before it stay
+   * @throws `invalid_request` if the cell is at a higher version than the list has, inside a transaction, and for a
+   * function that does not end when it returns; what a migration throws, after which those before it stay
    */
   migrate(migrations: readonly Migration[]): MigrateResult {
     if (!Array.isArray(migrations)) throw noMigrations()
@@ -249,7 +249,8 @@ export class Cell {
 
   /**
    * Runs `work` in one transaction: all that it does to this cell, through `sql()` and `kv`, is committed when this
-   * returns, or none of it if `work` throws. Inside another transaction it is a savepoint. `work` must not be async.
+   * returns, or none of it if `work` throws. Inside another transaction it is a savepoint. `work` must not be async or a generator, nor
+   * return a promise or an iterator: it would go on after the transaction (`invalid_request`, and nothing is kept).
    *
    * @returns what `work` returns
    * @throws what `work` throws; `cell_full`, `disk_full`, `busy`
@@ -261,7 +262,7 @@ export class Cell {
   /**
    * Runs `work` in the cell's next group commit: all work of one turn of the event loop shares one fsync, and each
    * piece is still all or nothing. `work` may run several times if another piece fails, so it must do nothing but use this
-   * cell, and must not be async.
+   * cell, and must end when it returns, as that of {@link transaction}.
    *
    * @returns resolves with what `work` returns, once it is on disk; with durability `remote`, once it is in the object store, too
    * @throws as {@link transaction}; `not_replicated`
@@ -326,8 +327,11 @@ export class Cell {
 
   #step(migration: Migration, index: number): () => unknown {
     if (typeof migration === 'string') return () => this.exec(migration)
-    if (typeof migration === 'function') return () => migration(this)
     const field = `migrations[${index}]`
+    if (typeof migration === 'function') {
+      checkWork(migration, field)
+      return () => migration(this)
+    }
     throw new CellError('invalid_request', `${field} must be SQL text or a function.`, { field })
   }
 

@@ -21,9 +21,12 @@ export interface S3ObjectStoreOptions {
   bucket: string
   /** Every object's name starts with it and a `/`. Default: no prefix. */
   prefix?: string | undefined
-  /** The address of an S3 that is not Amazon's, such as `http://127.0.0.1:7480`. Default: Amazon's for the region. */
+  /**
+   * The address of an S3 that is not Amazon's, such as `http://127.0.0.1:7480`. Default: AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL,
+   * and otherwise Amazon's for the region.
+   */
   endpoint?: string | undefined
-  /** Default: `us-east-1` with an `endpoint`, otherwise from the environment (AWS_REGION or the profile). */
+  /** Default: `us-east-1` with an `endpoint`, otherwise from the environment (AWS_REGION, or without an endpoint the profile). */
   region?: string | undefined
   /** Whether URLs name the bucket in the path instead of in the host name. Default: true with an `endpoint`. */
   pathStyle?: boolean | undefined
@@ -122,7 +125,8 @@ const BUCKET: Shape<S3ObjectStoreOptions> = {
  */
 export function s3Settings(options: S3ObjectStoreOptions): S3Settings {
   checkOptions(options, BUCKET, { code: 'invalid_setting' })
-  const { bucket, endpoint, region, credentials, partSizeBytes = 8 * MIB, concurrency = 4 } = options
+  const { bucket, credentials, partSizeBytes = 8 * MIB, concurrency = 4 } = options
+  const { endpoint, region } = options.endpoint === undefined ? fromEnvironment(options) : options
   const prefix = (options.prefix ?? '').replace(/^\/+|\/+$/g, '')
   if (typeof bucket !== 'string' || !/^[A-Za-z0-9][A-Za-z0-9._-]{1,62}$/.test(bucket))
     throw invalid(
@@ -145,6 +149,22 @@ export function s3Settings(options: S3ObjectStoreOptions): S3Settings {
     patience: { ...DEFAULT_PATIENCE, ...definedOnly(options.patience ?? {}) },
     clock: options.clock ?? systemClock,
   }
+}
+
+/**
+ * With the endpoint of AWS's variables. AWS's client would find it by itself, and take it for Amazon's: with checksums, and with
+ * the bucket in the host name.
+ */
+function fromEnvironment({
+  region,
+}: S3ObjectStoreOptions): Pick<S3ObjectStoreOptions, 'endpoint' | 'region'> {
+  const { env } = process
+  const isIgnored = env['AWS_IGNORE_CONFIGURED_ENDPOINT_URLS']?.toLowerCase() === 'true'
+  const name = ['AWS_ENDPOINT_URL_S3', 'AWS_ENDPOINT_URL'].find((variable) => env[variable])
+  if (isIgnored || name === undefined) return { region }
+  const endpoint = env[name] as string
+  checkEndpoint(endpoint, name)
+  return { endpoint, region: region ?? env['AWS_REGION'] }
 }
 
 /** The URL that opens the same store again. It holds no credentials. */
@@ -188,16 +208,16 @@ export function clientSettings({ endpoint, region, pathStyle, credentials, patie
 /** For the client's remarks on its own settings. Failures are thrown. */
 const silent = { trace() {}, debug() {}, info() {}, warn() {}, error() {} }
 
-function checkEndpoint(endpoint: string): void {
+function checkEndpoint(endpoint: string, name = 'The endpoint'): void {
   const url = URL.canParse(endpoint) ? new URL(endpoint) : undefined
   if (url === undefined || !/^https?:$/.test(url.protocol) || url.search !== '' || url.hash !== '') {
     throw invalid(
-      'The endpoint must be an http:// or https:// address without parameters, such as http://127.0.0.1:7480.',
+      `${name} must be an http:// or https:// address without parameters, such as http://127.0.0.1:7480.`,
     )
   }
   if (url.username !== '' || url.password !== '') {
     throw invalid(
-      'The endpoint must not hold credentials. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY instead.',
+      `${name} must not hold credentials. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY instead.`,
     )
   }
 }
