@@ -1,5 +1,5 @@
 import type { RestoreStart } from '../../backup/archiver/cell-port.ts'
-import type { CellCutter } from '../../backup/changes/cell-cutter.ts'
+import type { CutCall } from '../../backup/changes/cell-cutter.ts'
 import type { CollectedLogs, CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
 import type { CellsMark } from '../../backup/changes/change-trackers.ts'
 import type { PackedPiece } from '../../backup/changes/packed-logs.ts'
@@ -58,14 +58,6 @@ export interface BatchCell {
   record: CellRecord | undefined
   operations: CellOperation[]
 }
-
-/** A call of the cell's cutter, without the cell's id. */
-export type CutCall = {
-  [Method in keyof CellCutter]: {
-    method: Method
-    args: Parameters<CellCutter[Method]> extends [string, ...infer Args] ? Args : never
-  }
-}[keyof CellCutter]
 
 /** Work on one cell outside the batches. Most of it takes long. */
 export type WorkerTask =
