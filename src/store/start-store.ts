@@ -6,6 +6,7 @@ import { openObjectStore } from '../backup/object-store/open-object-store.ts'
 import { finishRestore } from '../backup/restore/restore-install.ts'
 import { claimPrefix, readIdentity, type StoreIdentity } from '../backup/versions/store-identity.ts'
 import { isError } from '../base/any-realm.ts'
+import { backOffMs } from '../base/back-off.ts'
 import { delay } from '../base/clock.ts'
 import { exists } from '../base/durable-files.ts'
 import type { Limits } from '../base/limits.ts'
@@ -48,8 +49,7 @@ export interface StartedStore {
   close(): Promise<void>
 }
 
-const RETRY_MS_MIN = 250
-const RETRY_MS_MAX = 5_000
+const BACK_OFF = { minMs: 250, maxMs: 5_000 }
 
 /**
  * Opens or creates a store, so that history never forks (invariant 14): without a local catalog, the start reads the
@@ -215,7 +215,8 @@ async function untilAvailable<T>(
   run: () => Promise<T>,
 ): Promise<T> {
   const deadline = clock.monotonic() + objectStoreWaitMs
-  for (let wait = RETRY_MS_MIN; ; wait = Math.min(wait * 2, RETRY_MS_MAX)) {
+  for (let failures = 0; ; failures++) {
+    const wait = backOffMs(failures, BACK_OFF)
     try {
       return await run()
     } catch (error) {

@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { mapLimit } from '../../base/map-limit.ts'
 import { type CellErrorCode, isCellError } from '../../errors.ts'
 import { addStoreFlags, type StoreFlags } from '../flags.ts'
 import { cellLabel, examples, formatBytes, printResult } from '../output.ts'
@@ -103,18 +104,14 @@ async function recoverEach(
 ): Promise<Outcome[]> {
   const outcomes: Outcome[] = []
   const bar = new RecoveryBar(lost.length, json)
-  const queue = [...lost]
   try {
     await runTransfer(json, async ({ signal }) => {
-      const workOff = async () => {
-        for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
-          const outcome = await outcomeOf(client, next, signal)
-          if (outcome === undefined) continue
-          outcomes.push(outcome)
-          bar.add(outcome.recovered ? outcome.size_bytes : 0)
-        }
-      }
-      await Promise.all(Array.from({ length: AT_ONCE }, workOff))
+      await mapLimit(lost, AT_ONCE, async (cell) => {
+        const outcome = await outcomeOf(client, cell, signal)
+        if (outcome === undefined) return
+        outcomes.push(outcome)
+        bar.add(outcome.recovered ? outcome.size_bytes : 0)
+      })
     })
   } finally {
     bar.end()
