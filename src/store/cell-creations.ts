@@ -43,7 +43,7 @@ export interface CellCreationsParts {
 /** Notes which new cells no backup has: such a cell gets a first version also if nobody changes it. */
 export interface UnstoredCells {
   /** Call it before the catalog has the cell: a process that ends in between leaves no cell without a note. */
-  add(id: string): void
+  add(id: string, createdAt: number): void
   /** There is no such cell after all. */
   remove(id: string): void
 }
@@ -194,7 +194,7 @@ export class CellCreations {
       }
       if (accountId !== undefined) this.checkRoom(accountId)
       this.#parts.registry.checkName(record.accountId, record.name)
-      this.#noteUnstored(record.id)
+      this.#noteUnstored(record)
       let committed = () => {}
       this.#parts.registry.insert(record, () => {
         if (accountId !== undefined && idempotency !== undefined)
@@ -211,9 +211,9 @@ export class CellCreations {
   }
 
   /** @throws `disk_full` */
-  #noteUnstored(id: string): void {
+  #noteUnstored({ id, createdAt }: NewCellRecord): void {
     try {
-      this.#parts.unstored.add(id)
+      this.#parts.unstored.add(id, createdAt)
     } catch (error) {
       throw orNoRoom(error)
     }

@@ -203,7 +203,11 @@ export class Archiver implements ArchiverClient {
     })
   }
 
-  restore(
+  async restore(request: RestoreRequest, options: JobOptions): Promise<RestoreResult | undefined> {
+    return await this.#onceStored(request, options, () => this.#restore(request, options))
+  }
+
+  #restore(
     { cellId, account, need, version, timestamp, accountId, onlyIfLost }: RestoreRequest,
     { signal: caller, permit, onProgress: tell, onBegin }: JobOptions,
   ): Promise<RestoreResult | undefined> {
@@ -230,16 +234,23 @@ export class Archiver implements ArchiverClient {
     })
   }
 
-  /** The present state of a cell may need a version first. Nobody waits for that in a slot of the restores. */
   async branch(request: BranchRequest, options: JobOptions): Promise<RestoreResult> {
-    const { source: cellId, account, need } = request
+    const source = { ...request, cellId: request.source }
+    return await this.#onceStored(source, options, () => this.#branch(request, options))
+  }
+
+  /** The present state of a cell may need a version first, and a new cell its first. Nobody waits for that in a slot of the restores. */
+  async #onceStored<T>(
+    { cellId, account, need }: ArchiverRequest,
+    { signal }: JobOptions,
+    run: () => Promise<T>,
+  ): Promise<T> {
     try {
-      return await this.#branch(request, options)
+      return await run()
     } catch (error) {
       if (!(error instanceof NeedsVersion)) throw error
-      const { signal } = options
       await this.backup({ cellId, account, need, kind: 'incremental', origin: 'schedule' }, { signal })
-      return await this.#branch(request, options)
+      return await run()
     }
   }
 

@@ -67,13 +67,15 @@ export class BackupRunner {
       const nextVersion = () => first ?? this.#nextVersion(cellId, known, versions)
       try {
         const backup = new CellBackup(this.#parts, identity, source, { signal, onProgress, willMove })
-        const result = await backup.run({
+        const { result, isOrigin } = await backup.run({
           kind,
           origin,
           sizeBytes,
           nextVersion,
           versionsMax: chainVersionsMax,
         })
+        // The schedule only wants a history to begin: what is committed is shipped from here on.
+        if (isOrigin && (kind === 'snapshot' || origin !== 'schedule')) continue
         await retention.backupStored(cellId, result.version, clock.now(), { signal })
         return result
       } catch (error) {

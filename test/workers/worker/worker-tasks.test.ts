@@ -138,7 +138,7 @@ test('a cell is restored once the batch under way has told what it has committed
     ended: () => {},
     beginHold: () => () => 0,
   })
-  const options = { isNewest: true, last: '', line: 0 }
+  const options = { isNewest: true, version: 'restored', last: '', line: 0 }
   tasks.run(1, { task: 'install', cellId: cellIds[0] as string, options })
   for (const end of ends) end()
   await expect.poll(() => told.at(-1)).toBe('reply')
@@ -261,7 +261,11 @@ test('the switch to a restored database counts, too, if it waits for a batch', a
   const { promise: batch, resolve: end } = Promise.withResolvers<void>()
   for (const running of [undefined, batch]) {
     const { tasks, sent, done } = tasksInTurns(7, () => running)
-    tasks.run(1, { task: 'install', cellId: 'a', options: { isNewest: true, last: '', line: 0 } })
+    tasks.run(1, {
+      task: 'install',
+      cellId: 'a',
+      options: { isNewest: true, version: 'restored', last: '', line: 0 },
+    })
     expect(done).toHaveLength(running === undefined ? 1 : 0)
     end()
     await turn()
