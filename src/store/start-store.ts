@@ -22,7 +22,6 @@ import { NewFiles } from './new-files.ts'
 import { checkSchedule } from './option-checks.ts'
 import { PrefixEntry } from './prefix-entry.ts'
 import { redoCommits } from './redo-commits.ts'
-import { checkRemembered } from './remembered-place.ts'
 import { endUnfinished, setAside } from './set-aside.ts'
 import { resolveSettings, type StoreSettings } from './settings.ts'
 import type { StoreOptions } from './store-options.ts'
@@ -280,4 +279,28 @@ function storeExists(message: string): CellError {
 
 function notFound(paths: StorePaths): CellError {
   return new CellError('store_not_found', `${paths.root} holds no store. CellStore.create() creates one.`)
+}
+
+/**
+ * Compares the object store of a start with the one that the directory's backups went to so far. The same prefix may have
+ * got another URL: its folder was moved, or its endpoint has another name.
+ *
+ * @throws `invalid_setting` if it is another one, unless that is asked for
+ */
+async function checkRemembered(
+  { url }: RememberedObjectStore,
+  entry: PrefixEntry | undefined,
+  { moveObjectStore, log }: StoreSettings,
+): Promise<void> {
+  if (url === undefined || url === entry?.store.url) return
+  if (entry === undefined) {
+    log.warn({ url }, "this directory's backups go to an object store, and it was opened without one")
+    return
+  }
+  if (moveObjectStore || (await entry.isKnown())) return
+  throw new CellError(
+    'invalid_setting',
+    `This directory's backups go to ${url}, and not to ${entry.store.url}. Start with the first one; or, to let all backups start from the beginning in the other one, once with --move-object-store (moveObjectStore in the library).`,
+    { field: 'objectStore' },
+  )
 }
