@@ -31,6 +31,7 @@ class LongestFirst extends BaseSequencer {
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
+    setupFiles: ['test/support/restore-mocks.ts'],
     pool: 'forks',
     // Many tests wait: for processes that start, and for the disk.
     maxWorkers: 3,
