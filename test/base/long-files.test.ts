@@ -1,14 +1,10 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { afterEach, expect, test, vi } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { GIVEN_BACK_BYTES, removeLong, removeLongAside } from '../../src/base/long-files.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
 
 const LONG_BYTES = 2.5 * GIVEN_BACK_BYTES
-
-afterEach(() => {
-  vi.restoreAllMocks()
-})
 
 function fileOf(bytes: number, name = 'file'): string {
   const file = path.join(tempDirectory(), name)

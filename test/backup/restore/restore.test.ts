@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import { setImmediate } from 'node:timers/promises'
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { versionOf } from '../../../src/backup/versions/object-keys.ts'
 import { definedOnly } from '../../../src/base/option-shapes.ts'
 import { CellError } from '../../../src/errors.ts'
@@ -14,13 +14,7 @@ import { codeOf, rejectedBy } from '../../support/thrown.ts'
 
 const STRANGER = '5d2c0f11-1c1b-4c7e-8a44-3b5a1f6e7d22'
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
-afterEach(() => {
-  vi.restoreAllMocks()
-})
+const place = ScratchPlace.perTest()
 
 /** A cell with a base and two incrementals, and a row that is in none of them. */
 async function createChain(store: CellStore, options: { accountId?: string } = {}) {

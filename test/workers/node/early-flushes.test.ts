@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
-import { afterEach, describe, expect, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { systemClock } from '../../../src/base/clock.ts'
 import { newCellId, StorePaths } from '../../../src/base/store-paths.ts'
 import { quarantineUnstored } from '../../../src/engine/quarantine.ts'
@@ -10,10 +10,6 @@ import { until } from '../../support/until.ts'
 import { openWorkerStore } from '../../support/worker-store.ts'
 
 const LONG_BYTES = 8 * 1_048_576
-
-afterEach(() => {
-  vi.restoreAllMocks()
-})
 
 /** The disk's answers to the node's flushes, in their order; after these it stores everything. */
 async function flushesAnswer(...codes: (string | undefined)[]) {
