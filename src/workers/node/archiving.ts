@@ -6,7 +6,6 @@ import { type ArchiverStart, type Archiving, newArchiving } from '../../store/ar
 import { jobQueueLimits, shippingSettings } from '../../store/settings.ts'
 import type { StoreCore } from '../../store/store-core.ts'
 import type { Upkeep } from '../../store/upkeep.ts'
-import { ownChild } from '../children/child.ts'
 import { ChildLink } from '../children/child-link.ts'
 import { spawnArchiver } from '../children/spawn-child.ts'
 import { ArchiverProcess } from './archiver-process.ts'
@@ -77,7 +76,7 @@ function newArchiver(
     startedAt: core.observed.startedAt,
     clock,
     log,
-    spawn: (take) => new ChildLink(ownChild(spawnArchiver(objectStore)), take),
+    spawn: (take) => new ChildLink(spawnArchiver(objectStore), take),
     publish: (identity) => core.publishArchiver(identity),
     epoch: () => guard.epoch,
     onTakenOver: (error) => guard.lose(error),

@@ -42,7 +42,7 @@ export interface WorkerPoolParts {
   /** After a worker's end. Resolves when it is known whether the disk has failed under a cell that it worked long for; undefined: it is now. */
   finishFlush(): Promise<void> | undefined
   /** Starts a process. @throws the system's error if it can't */
-  spawnWorker(): Promise<WorkerHandle>
+  spawnWorker(): WorkerHandle
   /** As in process-stats.ts. */
   beginHold(): () => number
   /** Whether the account existed before this process. */

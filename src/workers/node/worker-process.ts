@@ -1,10 +1,10 @@
+import type { ChildProcess } from 'node:child_process'
 import type { CollectedLogs, CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
 import type { CellsMark } from '../../backup/changes/change-trackers.ts'
 import type { PackedPiece } from '../../backup/changes/packed-logs.ts'
 import { processorMs, residentBytes, waitedMs } from '../../base/process-stats.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { ProcessIdentity } from '../../catalog/directory-lock.ts'
-import type { Child } from '../children/child.ts'
 import { ChildLink } from '../children/child-link.ts'
 import type {
   BatchCell,
@@ -105,7 +105,7 @@ export class WorkerProcess {
   #counts: WorkerCounts = { statements: 0, commits: 0, open: 0 }
 
   constructor(
-    child: Child,
+    child: ChildProcess,
     watches: Watches,
     onMessage: (message: WorkerMessage, worker: WorkerHandle) => void,
   ) {

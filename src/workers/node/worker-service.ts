@@ -44,7 +44,7 @@ import { type StoreMetrics, storeMetrics } from '../../store/store-metrics.ts'
 import { Upkeep } from '../../store/upkeep.ts'
 import type { WatchOptions } from '../../store/watch/cell-change.ts'
 import type { ChangeStream } from '../../store/watch/change-stream.ts'
-import { ForkServer } from '../children/fork-server.ts'
+import { spawnWorker } from '../children/spawn-child.ts'
 import { logForChild } from '../protocol/log-message.ts'
 import type { ArchiverProcess } from './archiver-process.ts'
 import { archivingOfNode } from './archiving.ts'
@@ -94,7 +94,6 @@ export class WorkerService implements CellService {
   readonly #flushes: EarlyFlushes
   readonly #leftLogs: LeftLogs
   readonly #imports: ImportProcesses
-  readonly #forks: ForkServer
   /** Undefined without an object store. */
   readonly #archiving: Archiving<ArchiverProcess> | undefined
   readonly #deletions: CellDeletions
@@ -113,8 +112,7 @@ export class WorkerService implements CellService {
     this.#backoff = new CellBackoff(clock)
     this.#flushes = new EarlyFlushes(clock, paths, (cellId, error) => this.#flushFailed(cellId, error))
     this.#leftLogs = new LeftLogs(paths, log, this.#flushes)
-    this.#forks = new ForkServer(clock, log)
-    this.#imports = new ImportProcesses(clock, log, this.#forks)
+    this.#imports = new ImportProcesses(clock, log)
     const limits = { ...DEFAULT_WORKER_LIMITS, ...options.limits }
     this.#workers = new WorkerPool({
       count,
@@ -138,10 +136,10 @@ export class WorkerService implements CellService {
       ended: (worker) => this.#ended(worker),
       worksLong: (cellId) => this.#flushes.look(cellId),
       finishFlush: () => this.#finishFlush(),
-      spawnWorker: async () => {
-        const child = await this.#forks.start({ child: 'worker', memoryMax: limits.memoryMax })
-        return new WorkerProcess(child, core.changes, (message, worker) => this.#take(message, worker))
-      },
+      spawnWorker: () =>
+        new WorkerProcess(spawnWorker(limits.memoryMax), core.changes, (message, worker) =>
+          this.#take(message, worker),
+        ),
       beginHold: () => beginHold(clock),
       isKnown: (accountId) => (core.accounts.find(accountId)?.createdAt ?? 0) < startedAt,
       onStrike: (cellId) => this.#backoff.strike(cellId),
@@ -302,7 +300,6 @@ export class WorkerService implements CellService {
     await this.#imports.stop()
     await this.#archiving?.archiver.stop(leftMs())
     await this.#workers.stop(Math.max(leftMs(), CLOSING_MS_MIN))
-    await this.#forks.stop()
     // What a frozen worker did not end has ended with it.
     await upkeep
     await this.#finishFlush()

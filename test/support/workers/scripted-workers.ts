@@ -62,7 +62,7 @@ export class ScriptedWorkers {
       ended: () => {},
       worksLong: () => {},
       finishFlush: () => undefined,
-      spawnWorker: async () => this.#start(),
+      spawnWorker: () => this.#start(),
       taskMs: STATEMENT_MS,
       checkStrikes: () => {},
       beginHold: () => {
