@@ -1,3 +1,4 @@
+import fs from 'node:fs'
 import { expect, test } from 'vitest'
 import type { CellOperation } from '../../src/service/operations.ts'
 import { processorMs } from '../support/processes.ts'
@@ -113,6 +114,34 @@ test('a statement that asks for more memory than its worker may use is refused, 
   expect(['result_memory_exceeded', 'result_too_large', 'sql_error']).toContain(refused.code)
   expect(await countsOf(node, cells)).toEqual(once(cells))
   expect(await node.service.execute(bomber, incr)).toMatchObject({ value: 1 })
+})
+
+test('a statement that adds more to its cell’s log than it may is ended and undone; what was committed before and what waits behind it is there once, and the log is given back', async () => {
+  const walBytesMax = 20 * MIB
+  const limits = { holdMs: 60_000 }
+  const node = await openWorkerStore({ store: { limits: { walBytesMax } }, service: { limits } })
+  const [culprit = '', ...cells] = newCells(node, 1 + NEIGHBOURS)
+  const run = (text: string) => node.service.execute(culprit, sql(text), { deadlineMs: 60_000 })
+  await run('CREATE TABLE t (x)')
+  const counted = (rows: string) => `WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c${rows})`
+  for (let i = 0; i < 6; i++)
+    await run(`INSERT INTO t ${counted(' LIMIT 10')} SELECT randomblob(1000000) FROM c`)
+  // The second one makes the file no longer, and takes its time for each row.
+  const slow = `(${counted(' LIMIT 50000')} SELECT max(n) FROM c WHERE n <> t.rowid)`
+  for (const text of [
+    `INSERT INTO t ${counted('')} SELECT randomblob(100000) FROM c`,
+    `UPDATE t SET x = randomblob(1000000 + 0 * ${slow})`,
+  ]) {
+    const refused = rejectedBy(run(text))
+    const behind = node.service.execute(culprit, incr)
+    await countUp(node, cells)
+    expect(await refused).toMatchObject({ code: 'transaction_too_large', details: { limit: walBytesMax } })
+    await behind
+    expect(fs.statSync(node.store.paths.cell(culprit).wal).size).toBeLessThan(walBytesMax)
+  }
+  expect(reasons(node)).toEqual(['log', 'log'])
+  expect((await run('SELECT count(*) AS n FROM t')).rows).toEqual([{ n: 60 }])
+  expect(await countsOf(node, [culprit, ...cells])).toEqual(['2', ...cells.map(() => String(2 * EACH))])
 })
 
 test('the operations that wait for one cell are bounded, and a refusal says when to try again (invariant 13)', async () => {

@@ -33,8 +33,6 @@ export interface FinishedBatch {
   returned: QueuedOperation[]
   /** The cells of which operations ran. */
   ran: CellTime[]
-  /** Milliseconds of the disk that cells have taken since the last batch, these and others. */
-  disk: readonly [cellId: string, ms: number][]
 }
 
 /**
@@ -142,7 +140,7 @@ export class Batch {
     return { provisional, notRun }
   }
 
-  #finish({ returned = [], spent = [], disk = [] }: Extract<BatchMessage, { type: 'done' }>): void {
+  #finish({ returned = [], spent = [] }: Extract<BatchMessage, { type: 'done' }>): void {
     const notStarted = new Set(returned.map((index) => this.#at(index)))
     const spentMs = new Map(spent)
     const ran = this.#cells.flatMap((operations, i): CellTime[] => {
@@ -153,7 +151,7 @@ export class Batch {
       const ms = spentMs.get(i) ?? 0
       return [{ cellId, accountId, ms, operations: started.length }]
     })
-    this.#finished = { returned: [...notStarted], ran, disk }
+    this.#finished = { returned: [...notStarted], ran }
   }
 
   #takeResults({ outcomes, transaction, hasCommitted }: Results, now: number): void {

@@ -14,7 +14,12 @@ export interface CrashOutcome {
 const CRASHES_MAX = 3
 const RETRY_MS = 1_000
 
-const FOR_STATEMENTS: ReadonlySet<KillReason | undefined> = new Set(['timeout', 'held-up', 'abandoned'])
+const FOR_STATEMENTS: ReadonlySet<KillReason | undefined> = new Set([
+  'timeout',
+  'held-up',
+  'abandoned',
+  'log',
+])
 
 /** Whether a worker was killed because of one statement, so that the rest of its batch is not to blame. */
 export function isForStatement(cause: KillReason | undefined): boolean {
@@ -26,17 +31,19 @@ export function isForStatement(cause: KillReason | undefined): boolean {
  *
  * @param cause undefined if it is unknown
  * @param isShared whether many cells share the worker
- * @param memoryMax bytes that a worker may use
+ * @param bounds bytes that a worker may use, and that a statement may add to its cell's log
  */
 export function crashOutcome(
   operation: QueuedOperation,
   cause: KillReason | undefined,
   isShared: boolean,
-  memoryMax: number,
+  { memoryMax, logBytesMax }: { memoryMax: number; logBytesMax: number },
 ): CrashOutcome {
   switch (cause) {
     case 'timeout':
       return { error: timeout(operation.statementMs), isStrike: true }
+    case 'log':
+      return { error: transactionTooLarge(logBytesMax), isStrike: true }
     case 'abandoned':
       // The caller has gone: no answer is needed.
       return { isStrike: true }
@@ -75,6 +82,14 @@ function timeout(limit: number): CellError {
   return new CellError(
     'statement_timeout',
     `The statement took longer than ${limit} ms (http.statementMsMax, timeout_ms) and was rolled back. Make it cheaper, or split it.`,
+    { limit },
+  )
+}
+
+function transactionTooLarge(limit: number): CellError {
+  return new CellError(
+    'transaction_too_large',
+    `The statement wrote more than ${limit} bytes into the cell's log (limits.walBytesMax) and was rolled back. Change fewer rows at a time.`,
     { limit },
   )
 }

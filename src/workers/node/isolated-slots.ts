@@ -158,5 +158,5 @@ export class IsolatedSlots {
 }
 
 function isAssigned({ slot, isAwaitingWorker }: IsolatedSlot): boolean {
-  return isAwaitingWorker || slot.worker !== undefined || slot.isLosing
+  return isAwaitingWorker || slot.worker !== undefined
 }

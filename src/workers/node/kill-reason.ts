@@ -2,7 +2,7 @@ import type { MemoryBound } from '../../engine/open-memory.ts'
 import type { KillRate } from './kill-budget.ts'
 import type { KillReason } from './lost-worker.ts'
 import type { ProbationTimes } from './probation.ts'
-import { chargedFor } from './running-work.ts'
+import { chargedFor, loggedBytes } from './running-work.ts'
 import type { WorkerSlot } from './worker-slot.ts'
 
 export interface WorkerLimits extends KillRate, ProbationTimes {
@@ -58,6 +58,10 @@ export interface KillOptions {
   canIsolate: boolean
   /** Checks memory also while no statement runs. */
   checksMemory: boolean
+  /** Bytes that a statement may add to its cell's write-ahead log. */
+  logBytesMax: number
+  /** Bytes of a cell's write-ahead log. */
+  logBytes(cellId: string): number
 }
 
 /**
@@ -69,7 +73,7 @@ export function killReason(
   slot: WorkerSlot,
   { holdMs, silentMs, memoryMax }: WorkerLimits,
   now: number,
-  { canIsolate, checksMemory }: KillOptions,
+  { canIsolate, checksMemory, logBytesMax, logBytes }: KillOptions,
 ): KillReason | undefined {
   const { work, worker } = slot
   if (worker === undefined) return undefined
@@ -80,6 +84,7 @@ export function killReason(
   const ranMs = slot.ranMs(work, now)
   const { statementMs, signal } = chargedFor(work)
   if (ranMs > statementMs) return 'timeout'
+  if (loggedBytes(work, logBytes) > logBytesMax) return 'log'
   if (ranMs <= holdMs) return undefined
   if (signal?.aborted === true) return 'abandoned'
   return canIsolate && slot.holdsUpOthers(work) ? 'held-up' : undefined

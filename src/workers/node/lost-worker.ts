@@ -4,7 +4,7 @@ import type { Charged } from './running-work.ts'
 import type { WorkerHandle } from './worker-process.ts'
 
 /** Why a node kills a worker. */
-export type KillReason = 'timeout' | 'held-up' | 'abandoned' | 'memory' | 'silent'
+export type KillReason = 'timeout' | 'held-up' | 'abandoned' | 'log' | 'memory' | 'silent'
 
 /** The open work of a worker that has ended. */
 export interface LostWorker {

@@ -35,12 +35,12 @@ export interface WorkerPoolParts {
   settings: Omit<WorkerSettings, 'sliceMs' | 'building'>
   record(cellId: string): CellRecord | undefined
   publish(workers: readonly ProcessIdentity[]): void
+  /** Bytes that a statement may add to its cell's write-ahead log. */
+  logBytesMax: number
+  /** Bytes of a cell's write-ahead log; 0 if that is unknown. */
+  logBytes(cellId: string): number
   /** A worker process has ended. */
   ended(worker: WorkerHandle): void
-  /** Called again and again while a worker works long for a cell. */
-  worksLong(cellId: string): void
-  /** After a worker's end. Resolves when it is known whether the disk has failed under a cell that it worked long for; undefined: it is now. */
-  finishFlush(): Promise<void> | undefined
   /** Starts a process. @throws the system's error if it can't */
   spawnWorker(): WorkerHandle
   /** As in process-stats.ts. */
@@ -55,10 +55,6 @@ export interface WorkerPoolParts {
 
 /** How often the running statements are checked. */
 const CHECK_MS = 10
-/** While some run: a worker can write 1 to 2 MB in each millisecond, and the sooner that is flushed the less it is. */
-const BUSY_CHECK_MS = 4
-/** Milliseconds after which a worker may have written much for a cell. */
-const LONG_MS = 3
 /** Memory, waiting times and isolated slots are checked this often. */
 const SLOW_CHECK_MS = 100
 /** How often a task is tried if its worker ends. */
@@ -106,10 +102,8 @@ export class WorkerPool {
       isPaused: (cellId) => this.#paused.has(cellId),
       charged: (cellId) => this.#charged(cellId),
       worked: (time) => this.#placement.probation.worked(time),
-      usedDisk: (cellId, ms) => this.#placement.probation.heldUp(this.#charged(cellId).accountId, ms),
       heldUp: (cellId, ms) => this.#heldUp(cellId, ms),
       requeue: (operations) => this.#requeue(operations),
-      finishFlush: parts.finishFlush,
       onSlow: ({ cellId, requestId }, { statement, ms }) =>
         logSlowStatement(parts.log, { cellId, requestId, statement, ms }),
     }
@@ -267,9 +261,7 @@ export class WorkerPool {
 
   /** Runs the check after pending messages are read. If this process itself was blocked, no statement is blamed for it. */
   #scheduleCheck(): void {
-    const isBusy = this.#placement.slots.some(({ work }) => work !== undefined)
-    const ms = isBusy ? BUSY_CHECK_MS : CHECK_MS
-    this.#timer = this.#parts.clock.setTimer(() => setImmediate(() => this.#checkSlots()), ms)
+    this.#timer = this.#parts.clock.setTimer(() => setImmediate(() => this.#checkSlots()), CHECK_MS)
   }
 
   #checkSlots(): void {
@@ -287,6 +279,8 @@ export class WorkerPool {
     const reason = killReason(slot, this.#parts.limits, now, {
       canIsolate: this.#placement.isShared(slot) && this.#spawner.hasSpare,
       checksMemory: isSlowCheck,
+      logBytesMax: this.#parts.logBytesMax,
+      logBytes: this.#parts.logBytes,
     })
     if (isSlowCheck) slot.expire(now)
     if (reason !== undefined) slot.kill(reason)
@@ -294,7 +288,6 @@ export class WorkerPool {
     if (work === undefined) return
     const { cellId, accountId } = chargedFor(work)
     const ranMs = slot.ranMs(work, now)
-    if (now - work.since >= LONG_MS) this.#parts.worksLong(cellId)
     if (this.#placement.isProbationary(slot)) probation.ranOnProbation(accountId, ranMs)
     else if (isolated.of(cellId) === slot && ranMs > this.#parts.limits.holdMs)
       this.#placement.isolate({ cellId, accountId })
@@ -354,7 +347,8 @@ export class WorkerPool {
     { worker, reason, statement, commit, task, provisional, notRun }: LostWorker,
     isShared: boolean,
   ): void {
-    const { limits, onStrike } = this.#parts
+    const { limits, logBytesMax, onStrike } = this.#parts
+    const bounds = { memoryMax: limits.memoryMax, logBytesMax }
     const cause = reason ?? (worker.ranOutOfMemory ? 'memory' : undefined)
     const culprit = statement ?? commit ?? task
     const isItsFault = isForStatement(cause) || (cause === 'memory' && !isShared)
@@ -370,7 +364,7 @@ export class WorkerPool {
       this.#placement.isolate(task)
     }
     if (commit !== undefined && isForStatement(cause)) {
-      const { error = overBudget, isStrike } = crashOutcome(commit, cause, isShared, limits.memoryMax)
+      const { error = overBudget, isStrike } = crashOutcome(commit, cause, isShared, bounds)
       for (const each of provisional) if (each.cellId === commit.cellId) each.refusal = error
       if (isStrike) onStrike(commit.cellId)
       this.#placement.isolate(commit)
@@ -380,7 +374,7 @@ export class WorkerPool {
       if (!isForStatement(cause)) for (const each of notRun) countCrash(each)
       return
     }
-    const { error = overBudget, isStrike } = crashOutcome(statement, cause, isShared, limits.memoryMax)
+    const { error = overBudget, isStrike } = crashOutcome(statement, cause, isShared, bounds)
     if (error !== undefined) statement.settle({ ok: false, error })
     if (isStrike) onStrike(statement.cellId)
     if (!statement.isSettled) this.#placement.isolate(statement)

@@ -17,7 +17,6 @@ import { beginHold } from '../../base/process-stats.ts'
 import { processIdentity } from '../../catalog/directory-lock.ts'
 import { prepareWorkers } from '../../catalog/workers-lock.ts'
 import type { SqlPolicy } from '../../engine/cell-settings.ts'
-import { quarantineUnstored } from '../../engine/quarantine.ts'
 import { CellError, isCellError } from '../../errors.ts'
 import { beginWatch } from '../../service/begin-watch.ts'
 import type {
@@ -50,7 +49,6 @@ import type { ArchiverProcess } from './archiver-process.ts'
 import { archivingOfNode } from './archiving.ts'
 import { CellBackoff } from './cell-backoff.ts'
 import { CellDeletions } from './cell-deletions.ts'
-import { EarlyFlushes } from './early-flushes.ts'
 import { ImportProcesses } from './import-processes.ts'
 import { DEFAULT_WORKER_LIMITS, memoryBound, type WorkerLimits } from './kill-reason.ts'
 import { LeftLogs } from './left-logs.ts'
@@ -79,8 +77,6 @@ export interface WorkerServiceOptions {
   slowMs?: number | null | undefined
 }
 
-/** Milliseconds that anybody waits for a flush: on a disk that hangs, nothing would go on. */
-const FLUSH_MS_MAX = 2_000
 /** Milliseconds in which workers close their cells, also if the archiver has taken all the time of a stop. */
 const CLOSING_MS_MIN = 2_000
 
@@ -91,7 +87,6 @@ export class WorkerService implements CellService {
   readonly #workers: WorkerPool
   readonly #upkeep: Upkeep
   readonly #backoff: CellBackoff
-  readonly #flushes: EarlyFlushes
   readonly #leftLogs: LeftLogs
   readonly #imports: ImportProcesses
   /** Undefined without an object store. */
@@ -110,8 +105,7 @@ export class WorkerService implements CellService {
     this.#options = options
     this.#upkeep = new Upkeep(core)
     this.#backoff = new CellBackoff(clock)
-    this.#flushes = new EarlyFlushes(clock, paths, (cellId, error) => this.#flushFailed(cellId, error))
-    this.#leftLogs = new LeftLogs(paths, log, this.#flushes)
+    this.#leftLogs = new LeftLogs(paths, log)
     this.#imports = new ImportProcesses(clock, log)
     const limits = { ...DEFAULT_WORKER_LIMITS, ...options.limits }
     this.#workers = new WorkerPool({
@@ -133,9 +127,9 @@ export class WorkerService implements CellService {
       },
       record: (cellId) => core.findCell(cellId),
       publish: (identities) => core.publishWorkers(identities),
+      logBytesMax: core.settings.limits.walBytesMax,
+      logBytes: (cellId) => core.files.logBytes(cellId),
       ended: (worker) => this.#ended(worker),
-      worksLong: (cellId) => this.#flushes.look(cellId),
-      finishFlush: () => this.#finishFlush(),
       spawnWorker: () =>
         new WorkerProcess(spawnWorker(limits.memoryMax), core.changes, (message, worker) =>
           this.#take(message, worker),
@@ -302,7 +296,6 @@ export class WorkerService implements CellService {
     await this.#workers.stop(Math.max(leftMs(), CLOSING_MS_MIN))
     // What a frozen worker did not end has ended with it.
     await upkeep
-    await this.#finishFlush()
     await this.#leftLogs.idle()
     await within(clock, leftMs(), this.#deletions.idle())
   }
@@ -398,22 +391,6 @@ export class WorkerService implements CellService {
     const { destination } = this.#core
     for (const mark of worker.unmarked) if (destination !== undefined) markCells(destination.trackers, mark)
     void this.#archiving?.search.search((cellId) => worker.mayHaveUsed(cellId))
-  }
-
-  #finishFlush(): Promise<void> | undefined {
-    const underWay = this.#flushes.finish()
-    return underWay && within(this.#core.settings.clock, FLUSH_MS_MAX, underWay)
-  }
-
-  /** Never throws: on a disk that fails, the note may not be possible. */
-  #flushFailed(cellId: string, err: unknown): void {
-    const { paths, settings } = this.#core
-    settings.log.error({ cellId, err }, 'the disk has failed under a cell; it is checked before its next use')
-    try {
-      quarantineUnstored(paths.cell(cellId), settings.clock.now())
-    } catch (cause) {
-      settings.log.warn({ cellId, err: cause }, 'the quarantine of a cell could not be written to its file')
-    }
   }
 
   #take(message: WorkerMessage, worker: WorkerHandle): void {

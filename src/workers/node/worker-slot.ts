@@ -22,14 +22,10 @@ export interface SlotContext {
   charged(cellId: string): Charged
   /** Operations of a cell have run. */
   worked(time: CellTime): void
-  /** What a cell has written has held up its worker, and others through the disk. */
-  usedDisk(cellId: string, ms: number): void
   /** A task that the cell's account has asked for has held its worker up. */
   heldUp(cellId: string, ms: number): void
   /** Runs operations again, each in its cell's present slot. */
   requeue(operations: readonly QueuedOperation[]): void
-  /** As in `WorkerPoolParts`: awaited before anybody asks what a worker that has ended has committed. */
-  finishFlush(): Promise<void> | undefined
   /** Told of a statement of an operation that took long. */
   onSlow(operation: QueuedOperation, slow: { statement: string; ms: number }): void
 }
@@ -61,8 +57,6 @@ export class WorkerSlot {
   #scheduled = false
   /** Monotonic time of the end of the last batch. */
   #idleSince = Number.NEGATIVE_INFINITY
-  /** Its worker has ended, and nobody knows yet what that did: that is asked for after a flush. */
-  #losing: Promise<void> | undefined
   #killReason: KillReason | undefined
   #killedWork: RunningWork | undefined
   #task: RunningTask | undefined
@@ -109,14 +103,9 @@ export class WorkerSlot {
     return this.queue.hasOtherThan(cellId) || this.#batch?.holdsOtherThan(cellId) === true
   }
 
-  /** Whether its worker may have the cell open, or has ended with operations of it, and nobody has heard of that yet. */
+  /** Whether its worker may have the cell open. */
   mayHaveOpen(cellId: string): boolean {
-    return this.#worker?.mayHaveUsed(cellId) === true || this.#batch?.holds(cellId) === true
-  }
-
-  /** Its worker has ended, and what that did was not asked for yet: until then it takes no other. */
-  get isLosing(): boolean {
-    return this.#losing !== undefined
+    return this.#worker?.mayHaveUsed(cellId) === true
   }
 
   /** Milliseconds that the work has run: see {@link ranMs}. */
@@ -165,13 +154,7 @@ export class WorkerSlot {
     void worker.ended.then(() => {
       // Tasks wait for the next one from here on: each try with this one would fail at once.
       this.#worker = undefined
-      const flushing = this.#context.finishFlush()
-      if (flushing === undefined) this.#ended(worker)
-      else
-        this.#losing = flushing.then(() => {
-          this.#losing = undefined
-          this.#ended(worker)
-        })
+      this.#ended(worker)
     })
     // Before anything else: it could move the WAL, which tells of these transactions, into the database.
     this.#unresolved.askAll(worker)
@@ -251,7 +234,6 @@ export class WorkerSlot {
     const timer = this.#context.clock.setTimer(() => worker?.kill(), closeMs)
     await worker?.ended
     timer.cancel()
-    await this.#losing
   }
 
   /** Ends the use of a stopped slot. @returns the operations that wait */
@@ -322,10 +304,6 @@ export class WorkerSlot {
     for (const each of finished.ran) {
       turns.charge(each.accountId, each.operations, each.ms)
       this.#context.worked(each)
-    }
-    for (const [cellId, ms] of finished.disk) {
-      turns.charge(this.#context.charged(cellId).accountId, 0, ms)
-      this.#context.usedDisk(cellId, ms)
     }
     if (finished.returned.length > 0) this.queue.putBack(finished)
     if (this.queue.size === 0) turns.reset()

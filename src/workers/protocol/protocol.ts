@@ -188,14 +188,12 @@ export type FromWorker =
   | { type: 'slow'; index: number; statement: string; ms: number }
   /**
    * The batch is over. `returned` operations have not started: they had no time. `spent` are the milliseconds of the
-   * processor that cells took, by their number in the batch, and `disk` those of the disk since the last batch, of these and of other cells;
-   * what is too little to count is left out.
+   * processor that cells took, by their number in the batch; what is too little to count is left out.
    */
   | {
       type: 'done'
       returned?: number[] | undefined
       spent?: [cell: number, ms: number][] | undefined
-      disk?: [cellId: string, ms: number][] | undefined
       counts?: WorkerCounts | undefined
     }
   /** `ms` are those for which the task held the worker up; those of less than one are left out. */

@@ -6,7 +6,6 @@ import type { LocalCells } from '../../store/local-cells.ts'
 import type { BatchCell } from '../protocol/protocol.ts'
 import { Answers } from './answers.ts'
 import { CellRun, type CellRunParts } from './cell-run.ts'
-import { DiskTime } from './disk-time.ts'
 import { JointCommits } from './joint-commits.ts'
 import { OperationRunner, type SliceSettings } from './operation-runner.ts'
 import type { Outbox } from './outbox.ts'
@@ -35,7 +34,6 @@ export class BatchRunner {
   readonly #joint: JointCommits
   readonly #runner: OperationRunner
   readonly #processor: ProcessorTime
-  readonly #disk = new DiskTime()
   readonly #parts: CellRunParts
   #transactions = 0
 
@@ -49,7 +47,6 @@ export class BatchRunner {
     this.#cells = cells
     // Until the node has heard of a commit, the log may tell whether it counts.
     cells.leavesLongLogs = true
-    cells.onLogReleased = (cellId, bytes) => this.#disk.note(cellId, bytes)
     this.#context = context
     this.#out = out
     this.#joint = new JointCommits(out)
@@ -93,7 +90,6 @@ export class BatchRunner {
       type: 'done',
       returned: someOf(returned),
       spent: someOf([...spent]),
-      disk: someOf(this.#disk.take()),
       counts: counted,
     })
     this.#processor.ended()

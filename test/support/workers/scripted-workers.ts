@@ -16,6 +16,7 @@ export const STATEMENT_MS = 5_000
 export const WAIT_MS = 20_000
 export const ISOLATION_MS = 30_000
 export const MEMORY_MAX = 1_000
+export const LOG_BYTES_MAX = 1_000
 export const KILLS_BURST = 10
 export const TRIAL_MS = 10_000
 export const PROBATION_MS = 60_000
@@ -34,6 +35,8 @@ export class ScriptedWorkers {
   readonly all: ScriptedWorker[] = []
   readonly strikes: string[] = []
   readonly workers: WorkerPool
+  /** Bytes of the write-ahead logs of cells. */
+  readonly logBytes = new Map<string, number>()
   /** What the system says to whoever wants another process. */
   refusal: Error | undefined
   /** Whether a process is up as soon as it is started. */
@@ -59,9 +62,9 @@ export class ScriptedWorkers {
       settings: {} as WorkerPoolParts['settings'],
       record: () => undefined,
       publish: () => {},
+      logBytesMax: LOG_BYTES_MAX,
+      logBytes: (cellId) => this.logBytes.get(cellId) ?? 0,
       ended: () => {},
-      worksLong: () => {},
-      finishFlush: () => undefined,
       spawnWorker: () => this.#start(),
       taskMs: STATEMENT_MS,
       checkStrikes: () => {},

@@ -7,6 +7,7 @@ import {
   B,
   HOLD_MS,
   KILLS_BURST,
+  LOG_BYTES_MAX,
   MEMORY_MAX,
   ScriptedWorkers,
   STATEMENT_MS,
@@ -215,6 +216,52 @@ describe('a worker ends by itself', () => {
     expect(statement.error).toMatchObject(givenUp)
     expect(neighbour.operation.crashes).toBe(0)
     expect(node.strikes).toEqual([A])
+  })
+})
+
+describe('an operation that adds more to its cell’s log than it may', () => {
+  async function written() {
+    const node = await ScriptedWorkers.started()
+    const asked = [node.sql(A, 'change'), node.put(A, 'put'), node.sql(B, 'neighbour')]
+    await node.settle()
+    const worker = node.busy
+    /** It has added so much since it was looked at first, at which the log was long already. */
+    const adds = async (bytes: number) => {
+      node.logBytes.set(A, 5 * LOG_BYTES_MAX)
+      await node.pass(10)
+      node.logBytes.set(A, 5 * LOG_BYTES_MAX + bytes)
+      await node.pass(10)
+    }
+    return { node, asked, worker, adds }
+  }
+
+  test('ends its worker and is refused; all others run again', async () => {
+    const { node, asked, worker, adds } = await written()
+    worker.say({ type: 'started', index: 0 })
+    await adds(LOG_BYTES_MAX)
+    expect(worker.isKilled).toBe(false)
+    await adds(LOG_BYTES_MAX + 1)
+    expect(worker.isKilled).toBe(true)
+    await node.end(worker)
+    const [change, ...others] = asked
+    const details = { limit: LOG_BYTES_MAX }
+    expect(change?.error).toMatchObject({ code: 'transaction_too_large', details })
+    expect(node.asked.flatMap(({ given }) => given).sort()).toEqual(['neighbour', 'put'])
+    expect(others.map(({ error }) => error)).toEqual([undefined, undefined])
+  })
+
+  test.each([true, false])('in its COMMIT, which was made: %s', async (isCommitted) => {
+    const { node, asked, worker, adds } = await written()
+    worker.answer({ 0: 'changed', 1: 'put' }, 1)
+    await adds(LOG_BYTES_MAX + 1)
+    await node.end(worker)
+    const next = node.asked.find(({ tasks }) => tasks.length > 0)
+    next?.reply('was-committed', isCommitted)
+    await node.settle()
+    const [change, put] = asked
+    if (isCommitted) expect([change?.answer, put?.answer]).toEqual(['changed', 'put'])
+    else expect(change?.error).toMatchObject({ code: 'transaction_too_large' })
+    expect(next?.given).toEqual(isCommitted ? [] : ['put'])
   })
 })
 

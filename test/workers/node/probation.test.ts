@@ -221,7 +221,6 @@ test('a transaction that was perhaps committed moves too: the next worker of the
 
 interface Taken {
   spent?: [cell: number, ms: number][]
-  disk?: [cellId: string, ms: number][]
 }
 
 /** Runs an operation of A that takes so long on the processor. @returns the worker that ran it */
@@ -272,18 +271,6 @@ test('many operations of a millisecond are heavy, too: a batch has as many as a 
   const shared = await run(node, B, { accountId: 'neighbour' })
   for (let i = 0; i < 300; i++) await runHeavy(node, { accountId: 'heavy' }, 1)
   expect(await runHeavy(node, { accountId: 'heavy' }, 1)).not.toBe(shared)
-})
-
-test('an account whose cells keep the disk busy goes on probation, however light its operations are', async () => {
-  const node = await ScriptedWorkers.started({ isKnown: () => true, record })
-  const shared = await run(node, B, known)
-  const write = (ms: number) => runTaking(node, fresh, { disk: [[A, ms]] })
-  for (let i = 0; i < 12; i++) {
-    expect(await write(20)).toBe(shared)
-    await node.pass(20)
-  }
-  for (let i = 0; i < 3; i++) await write(20)
-  expect(await write(20)).not.toBe(shared)
 })
 
 /** Has a step of a backup of A run, which holds its worker up for so long. @returns the worker that ran it */

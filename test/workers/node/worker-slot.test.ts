@@ -60,7 +60,7 @@ function operation(cellId: string): QueuedOperation & { settled: unknown[] } {
   }
 }
 
-function newSlot({ flushing }: { flushing?: Promise<void> } = {}) {
+function newSlot() {
   const lost: LostWorker[] = []
   const clock = new FakeClock()
   const bounds = { operationsMax: 10, operationsPerCellMax: 10, bytesMax: 1_000 }
@@ -72,10 +72,8 @@ function newSlot({ flushing }: { flushing?: Promise<void> } = {}) {
     charged: (cellId: string) => operation(cellId),
     sliceMs: 20,
     worked: () => {},
-    usedDisk: () => {},
     heldUp: () => {},
     requeue: () => {},
-    finishFlush: () => flushing,
     onSlow: () => {},
   }
   return { clock, lost, slot: new WorkerSlot(context, (_slot, each) => lost.push(each)) }
@@ -99,21 +97,6 @@ test('a statement that has run to its end while its worker was being ended is no
   await worker.end()
   expect(lost).toMatchObject([{ reason: 'held-up', statement: undefined, notRun: [] }])
   expect(lost[0]?.provisional).toMatchObject([{ cellId: 'x', before: NO_WAL }])
-})
-
-test('nobody asks what a worker that has ended has committed while its files are flushed: that may show that the disk has failed', async () => {
-  const { promise, resolve } = Promise.withResolvers<void>()
-  const { slot, lost } = newSlot({ flushing: promise })
-  const worker = new StubWorker()
-  slot.use(worker.asWorker)
-  await worker.end()
-  await turns()
-  expect(lost).toHaveLength(0)
-  // Tasks wait for the next worker: each try with this one would fail at once.
-  expect(slot.untilWorker(undefined)).toBeInstanceOf(Promise)
-  resolve()
-  await turns()
-  expect(lost).toHaveLength(1)
 })
 
 test.each([
