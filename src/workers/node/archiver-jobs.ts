@@ -90,12 +90,6 @@ export class ArchiverJobs {
     return begun.map(({ job }) => job.request.cellId)
   }
 
-  /** Whether an account has asked for a job that works on the cell, and not the owner of the store, the schedule, or the recovery of what is lost. */
-  isAskedFor(cellId: string): boolean {
-    for (const { job } of this.#pending.values()) if (isAskedFor(job, cellId)) return true
-    return false
-  }
-
   raise(cellId: string, need: Need): void {
     for (const { job } of this.#pending.values()) if (job.request.cellId === cellId) job.request.need = need
     this.#parts.send({ type: 'raise', cellId, need })
@@ -235,19 +229,4 @@ function endedAgain(): CellError {
     `The archiver process ended ${CRASHES_MAX} times during this backup or restore. Try again.`,
     { retryAfterMs: 5_000 },
   )
-}
-
-function isAskedFor({ job, request }: ArchiverJob, cellId: string): boolean {
-  switch (job) {
-    case 'backup':
-      return request.cellId === cellId && request.origin === 'tenant'
-    case 'restore':
-      return request.cellId === cellId && request.accountId !== undefined
-    case 'branch':
-      return [request.cellId, request.source].includes(cellId) && request.accountId !== undefined
-    // These do nothing with a cell here.
-    case 'verify':
-    case 'settle':
-      return false
-  }
 }

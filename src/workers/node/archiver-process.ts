@@ -141,11 +141,6 @@ export class ArchiverProcess implements ArchiverClient {
     return this.#jobs.load
   }
 
-  /** See {@link ArchiverJobs.isAskedFor}. */
-  isAskedFor(cellId: string): boolean {
-    return this.#jobs.isAskedFor(cellId)
-  }
-
   raise(cellId: string, need: Need): void {
     this.#jobs.raise(cellId, need)
   }

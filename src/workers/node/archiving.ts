@@ -25,7 +25,7 @@ export function archivingOfNode(
   workers: WorkerPool,
   upkeep: Upkeep,
   objectStore: string | undefined,
-  deletions: Pick<CellDeletions, 'isAskedFor' | 'untilMoved'>,
+  deletions: Pick<CellDeletions, 'untilMoved'>,
 ): Archiving<ArchiverProcess> | undefined {
   if (objectStore === undefined) return undefined
   const isLocal = (id: string) => {
@@ -37,9 +37,8 @@ export function archivingOfNode(
     isLocal,
     look: async (cellId) => void (await workers.runTask({ task: 'look-at-log', cellId })),
     newArchiver: (start) => {
-      const isAskedFor = (cellId: string) => deletions.isAskedFor(cellId) || archiver.isAskedFor(cellId)
       const untilMoved = (cellId: string) => deletions.untilMoved(cellId)
-      const cells = new NodeCells({ core, workers, upkeep, isLocal, isAskedFor, untilMoved, ...start })
+      const cells = new NodeCells({ core, workers, upkeep, isLocal, untilMoved, ...start })
       const archiver: ArchiverProcess = newArchiver(core, cells, objectStore, start)
       const { destination, guard } = start
       destination.settled = settledBy(archiver)

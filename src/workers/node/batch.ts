@@ -72,11 +72,6 @@ export class Batch {
     return this.#statement
   }
 
-  /** The longest time that one of its operations may take that have no answer yet. */
-  get deadlineMs(): number {
-    return Math.max(0, ...this.#operations.map(({ isSettled, statementMs }) => (isSettled ? 0 : statementMs)))
-  }
-
   /** Set once the batch is done. */
   get finished(): FinishedBatch | undefined {
     return this.#finished
@@ -126,9 +121,9 @@ export class Batch {
     return this.#cells.some(([first]) => first?.cellId === cellId)
   }
 
-  /** Whether operations on other cells wait for this batch. */
-  holdsOtherThan(cellId: string): boolean {
-    return this.#operations.some((each) => !each.isSettled && each.cellId !== cellId)
+  /** Whether such an operation waits for its answer. */
+  waits(isSuch: (operation: QueuedOperation) => boolean): boolean {
+    return this.#operations.some((each) => !each.isSettled && isSuch(each))
   }
 
   /** After the worker ended: what may have been committed, and what must run again. */

@@ -34,13 +34,9 @@ export type WorkerMessage = Extract<
 
 export interface TaskOptions {
   signal?: AbortSignal | undefined
-  /** An account has asked for it: what it takes counts for the account of the cell. */
-  isAskedFor?: boolean | undefined
 }
 
 interface Task {
-  /** Whose account it counts for; undefined: nobody's. */
-  cellId: string | undefined
   resolve(value: unknown): void
   reject(error: unknown): void
 }
@@ -83,8 +79,6 @@ export class WorkerProcess {
   /** Resolves once the process has ended. */
   readonly ended: Promise<void>
   onBatch: ((message: WorkMessage) => void) | undefined
-  /** Told of each task that has held the worker up, and for how many milliseconds, if an account has asked for it. */
-  onTask: ((cellId: string, ms: number) => void) | undefined
   readonly #link: ChildLink<ToWorker, FromWorker>
   readonly #tasks = new Map<number, Task>()
   readonly #collections = new Map<number, PromiseWithResolvers<CollectedLogs<PackedPiece>>>()
@@ -153,7 +147,7 @@ export class WorkerProcess {
   runTask<T extends WorkerTask>(
     task: T,
     record: CellRecord | undefined,
-    { signal, isAskedFor = false }: TaskOptions = {},
+    { signal }: TaskOptions = {},
   ): Promise<WorkerTaskResults[T['task']]> {
     this.#use(task.cellId)
     const id = ++this.#taskIds
@@ -164,7 +158,7 @@ export class WorkerProcess {
         void this.ended.then(() => reject(new WorkerEnded()))
         return
       }
-      this.#tasks.set(id, { cellId: isAskedFor ? task.cellId : undefined, resolve, reject })
+      this.#tasks.set(id, { resolve, reject })
       this.#send({ type: 'task', id, record, task })
       if (signal?.aborted === true) abort()
       else signal?.addEventListener('abort', abort, { once: true })
@@ -281,7 +275,7 @@ export class WorkerProcess {
     return processorMs(this.identity.pid)
   }
 
-  /** Lowers its priority, so that a busy isolated cell does not slow down the others. */
+  /** Lowers its priority, so that the slow worker does not slow down the others. */
   yieldToOthers(): void {
     this.#link.yieldToOthers()
   }
@@ -323,7 +317,6 @@ export class WorkerProcess {
         break
       case 'reply': {
         const task = this.#tasks.get(message.id)
-        if (task?.cellId !== undefined && message.ms !== undefined) this.onTask?.(task.cellId, message.ms)
         if (message.error === undefined) task?.resolve(message.value)
         else task?.reject(fromWireError(message.error))
         break

@@ -13,7 +13,6 @@ import type {
 } from '../../backup/versions/backup-types.ts'
 import type { BackupInfo } from '../../backup/versions/version-index.ts'
 import { within } from '../../base/clock.ts'
-import { beginHold } from '../../base/process-stats.ts'
 import { processIdentity } from '../../catalog/directory-lock.ts'
 import { prepareWorkers } from '../../catalog/workers-lock.ts'
 import type { SqlPolicy } from '../../engine/cell-settings.ts'
@@ -47,20 +46,19 @@ import { spawnWorker } from '../children/spawn-child.ts'
 import { logForChild } from '../protocol/log-message.ts'
 import type { ArchiverProcess } from './archiver-process.ts'
 import { archivingOfNode } from './archiving.ts'
-import { CellBackoff } from './cell-backoff.ts'
 import { CellDeletions } from './cell-deletions.ts'
 import { ImportProcesses } from './import-processes.ts'
-import { DEFAULT_WORKER_LIMITS, memoryBound, type WorkerLimits } from './kill-reason.ts'
 import { LeftLogs } from './left-logs.ts'
 import { DEFAULT_QUEUE_BOUNDS, type QueueBounds } from './operation-queue.ts'
 import { operationBytes, type QueuedOperation } from './queued-operation.ts'
+import { DEFAULT_WORKER_LIMITS, memoryBound, type WorkerLimits } from './worker-limits.ts'
 import { WorkerPool } from './worker-pool.ts'
 import { type WorkerHandle, type WorkerMessage, WorkerProcess } from './worker-process.ts'
 
 export interface WorkerServiceOptions {
   /** The URL of the object store, which the archiver opens for itself. */
   objectStore: string | undefined
-  /** Worker processes that share all cells. */
+  /** Home workers: each cell has one of them. */
   workers: number
   /** Milliseconds that an operation waits for its turn, or for the restore of its cell's data. */
   waitMs: number
@@ -86,7 +84,6 @@ export class WorkerService implements CellService {
   readonly #options: WorkerServiceOptions
   readonly #workers: WorkerPool
   readonly #upkeep: Upkeep
-  readonly #backoff: CellBackoff
   readonly #leftLogs: LeftLogs
   readonly #imports: ImportProcesses
   /** Undefined without an object store. */
@@ -100,11 +97,9 @@ export class WorkerService implements CellService {
     const { clock, random: _, log, ...settings } = core.settings
     const { objectStore, workers: count, answerBytesMax, sqlPolicy = 'tenant' } = options
     const { paths } = core
-    const startedAt = clock.now()
     this.#core = core
     this.#options = options
     this.#upkeep = new Upkeep(core)
-    this.#backoff = new CellBackoff(clock)
     this.#leftLogs = new LeftLogs(paths, log)
     this.#imports = new ImportProcesses(clock, log)
     const limits = { ...DEFAULT_WORKER_LIMITS, ...options.limits }
@@ -134,10 +129,6 @@ export class WorkerService implements CellService {
         new WorkerProcess(spawnWorker(limits.memoryMax), core.changes, (message, worker) =>
           this.#take(message, worker),
         ),
-      beginHold: () => beginHold(clock),
-      isKnown: (accountId) => (core.accounts.find(accountId)?.createdAt ?? 0) < startedAt,
-      onStrike: (cellId) => this.#backoff.strike(cellId),
-      checkStrikes: (cellId) => this.#backoff.check(cellId),
     })
     this.#deletions = new CellDeletions({
       core,
@@ -201,10 +192,9 @@ export class WorkerService implements CellService {
     this.#assertRunning()
     const { files, spool, registry } = this.#core
     if (!files.exists(cellId)) await this.#untilLocal(cellId)
-    const isAskedFor = permit?.accountId !== undefined
     const copy = async (file: string) => {
       try {
-        return await this.#workers.runTask({ task: 'export', cellId, file }, { signal, isAskedFor })
+        return await this.#workers.runTask({ task: 'export', cellId, file }, { signal })
       } catch (error) {
         await removeSpoolFile(file)
         registry.require(cellId) // A deletion closes the cell under its copy.
@@ -345,7 +335,6 @@ export class WorkerService implements CellService {
     const { statementMs, waitMs } = this.#options
     return new Promise((resolve, reject) => {
       this.#assertRunning()
-      if (waits) this.#backoff.check(cellId)
       signal?.throwIfAborted()
       const queued: QueuedOperation = {
         cellId,

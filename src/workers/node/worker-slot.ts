@@ -1,13 +1,13 @@
 import type { Clock } from '../../base/clock.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { WorkerTask, WorkerTaskResults } from '../protocol/protocol.ts'
-import { Batch, type CellTime, type FinishedBatch, type ProvisionalResults } from './batch.ts'
-import type { KillReason, LostWorker } from './lost-worker.ts'
+import { Batch, type FinishedBatch, type ProvisionalResults } from './batch.ts'
 import { OperationQueue, type QueueBounds } from './operation-queue.ts'
 import type { QueuedOperation } from './queued-operation.ts'
 import { type Charged, chargedFor, type RunningTask, type RunningWork, ranMs } from './running-work.ts'
 import { UnresolvedTransactions } from './unresolved-transactions.ts'
 import { WaitingTasks } from './waiting-tasks.ts'
+import type { HeldUp, KillReason } from './worker-ends.ts'
 import { type TaskOptions, WorkerEnded, type WorkerHandle, type WorkMessage } from './worker-process.ts'
 
 export interface SlotContext {
@@ -20,14 +20,27 @@ export interface SlotContext {
   isPaused(cellId: string): boolean
   /** Whose time a task of the cell takes. */
   charged(cellId: string): Charged
-  /** Operations of a cell have run. */
-  worked(time: CellTime): void
-  /** A task that the cell's account has asked for has held its worker up. */
-  heldUp(cellId: string, ms: number): void
   /** Runs operations again, each in its cell's present slot. */
   requeue(operations: readonly QueuedOperation[]): void
   /** Told of a statement of an operation that took long. */
   onSlow(operation: QueuedOperation, slow: { statement: string; ms: number }): void
+}
+
+/** The open work of a worker that has ended. */
+export interface LostWorker {
+  worker: WorkerHandle
+  /** Undefined if the node did not kill it. */
+  reason: KillReason | undefined
+  /** The statement that was running at the end, if any. */
+  statement: QueuedOperation | undefined
+  /** The cell whose task was running at the end, if any, or that was being closed. */
+  task: Charged | undefined
+  /** The operation whose COMMIT was running at the end, if any: the WAL decides what happens to it. */
+  commit: QueuedOperation | undefined
+  /** Their transactions may have been committed. */
+  provisional: ProvisionalResults[]
+  /** Must run again. Includes `statement`'s operation. */
+  notRun: QueuedOperation[]
 }
 
 /**
@@ -82,11 +95,6 @@ export class WorkerSlot {
     return this.#task ?? this.#batch?.statement
   }
 
-  /** Milliseconds that one piece of what its worker has to do may take. */
-  get deadlineMs(): number {
-    return Math.max(this.#task?.cell.statementMs ?? 0, this.#batch?.deadlineMs ?? 0)
-  }
-
   get stopping(): boolean {
     return this.#stopping
   }
@@ -97,10 +105,13 @@ export class WorkerSlot {
     return this.#batch === undefined && this.queue.size === 0 && !isAsked
   }
 
-  /** Whether operations on other cells wait for the work that is running. */
-  holdsUpOthers(work: RunningWork): boolean {
-    const { cellId } = chargedFor(work)
-    return this.queue.hasOtherThan(cellId) || this.#batch?.holdsOtherThan(cellId) === true
+  /** Whose operations on other cells wait for the work that is running. */
+  heldUpBy(work: RunningWork): HeldUp {
+    const { cellId, accountId } = chargedFor(work)
+    const isNeighbours = (each: QueuedOperation) => each.accountId !== accountId
+    if (this.queue.hasOtherAccount(accountId) || this.#batch?.waits(isNeighbours)) return 'neighbours'
+    const isOther = (each: QueuedOperation) => each.cellId !== cellId
+    return this.queue.hasOtherCell(cellId) || this.#batch?.waits(isOther) ? 'own' : 'nobody'
   }
 
   /** Whether its worker may have the cell open. */
@@ -150,7 +161,6 @@ export class WorkerSlot {
   use(worker: WorkerHandle): void {
     this.#worker = worker
     worker.onBatch = (message) => this.#take(message)
-    worker.onTask = (cellId, ms) => this.#context.heldUp(cellId, ms)
     void worker.ended.then(() => {
       // Tasks wait for the next one from here on: each try with this one would fail at once.
       this.#worker = undefined
@@ -301,10 +311,7 @@ export class WorkerSlot {
 
   #finish(finished: FinishedBatch): void {
     const { turns } = this.queue
-    for (const each of finished.ran) {
-      turns.charge(each.accountId, each.operations, each.ms)
-      this.#context.worked(each)
-    }
+    for (const each of finished.ran) turns.charge(each.accountId, each.operations, each.ms)
     if (finished.returned.length > 0) this.queue.putBack(finished)
     if (this.queue.size === 0) turns.reset()
   }

@@ -196,8 +196,7 @@ export type FromWorker =
       spent?: [cell: number, ms: number][] | undefined
       counts?: WorkerCounts | undefined
     }
-  /** `ms` are those for which the task held the worker up; those of less than one are left out. */
-  | { type: 'reply'; id: number; value: unknown; error: WireError | undefined; ms?: number | undefined }
+  | { type: 'reply'; id: number; value: unknown; error: WireError | undefined }
   | { type: 'changed'; cellId: string }
   /** A commit of a watched cell is on disk. Comes before any message that has its operations answered. */
   | { type: 'commit'; cellId: string; changes: CommitChanges }

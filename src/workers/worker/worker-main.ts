@@ -1,6 +1,5 @@
 import { packLogs } from '../../backup/changes/packed-logs.ts'
 import { systemClock } from '../../base/clock.ts'
-import { beginHold } from '../../base/process-stats.ts'
 import { StorePaths } from '../../base/store-paths.ts'
 import { joinWorkers } from '../../catalog/workers-lock.ts'
 import { dieWithout, listenToNode, writeToNode } from '../protocol/child-side.ts'
@@ -99,7 +98,6 @@ class WorkerMain {
       send: (message) => out.send(message),
       batch: () => this.#batch,
       ended: () => batches.otherWorkEnded(),
-      beginHold: () => beginHold(systemClock),
     })
     this.#parts = { cells, batches, tasks }
   }

@@ -2,12 +2,7 @@ import type { CollectedLogs } from '../../../src/backup/changes/cell-log.ts'
 import type { PackedPiece } from '../../../src/backup/changes/packed-logs.ts'
 import type { CellRecord } from '../../../src/catalog/cell-registry.ts'
 import { NO_WAL } from '../../../src/engine/wal-end.ts'
-import {
-  type TaskOptions,
-  WorkerEnded,
-  type WorkerHandle,
-  type WorkMessage,
-} from '../../../src/workers/node/worker-process.ts'
+import { WorkerEnded, type WorkerHandle, type WorkMessage } from '../../../src/workers/node/worker-process.ts'
 import type {
   BatchCell,
   WorkerCounts,
@@ -18,7 +13,6 @@ import type {
 
 interface AskedTask {
   task: WorkerTask
-  isAskedFor: boolean
   resolve(value: unknown): void
   reject(error: unknown): void
 }
@@ -33,7 +27,6 @@ export class ScriptedWorker implements WorkerHandle {
   readonly batches: { cells: Omit<BatchCell, 'record'>[] }[] = []
   readonly tasks: AskedTask[] = []
   onBatch: ((message: WorkMessage) => void) | undefined
-  onTask: ((cellId: string, ms: number) => void) | undefined
   isReady = false
   counts: WorkerCounts = { statements: 0, commits: 0, open: 0 }
   isKilled = false
@@ -90,12 +83,11 @@ export class ScriptedWorker implements WorkerHandle {
     return operations.map((each) => (each.op === 'sql' ? each.sql : 'key' in each ? each.key : each.op))
   }
 
-  /** Answers the first task of a kind. @param ms for which it has held the worker up */
-  reply<K extends WorkerTask['task']>(kind: K, value: WorkerTaskResults[K], ms?: number): void {
+  /** Answers the first task of a kind. */
+  reply<K extends WorkerTask['task']>(kind: K, value: WorkerTaskResults[K]): void {
     const at = this.tasks.findIndex(({ task }) => task.task === kind)
     if (at < 0) throw new Error(`The worker was not asked for ${kind}`)
-    const [{ task, isAskedFor, resolve }] = this.tasks.splice(at, 1) as [AskedTask]
-    if (ms !== undefined && isAskedFor) this.onTask?.(task.cellId, ms)
+    const [{ resolve }] = this.tasks.splice(at, 1) as [AskedTask]
     resolve(value)
   }
 
@@ -111,11 +103,10 @@ export class ScriptedWorker implements WorkerHandle {
   runTask<T extends WorkerTask>(
     task: T,
     _record: CellRecord | undefined,
-    { isAskedFor = false }: TaskOptions = {},
   ): Promise<WorkerTaskResults[T['task']]> {
     this.hasUsed.add(task.cellId)
     return new Promise((resolve, reject) => {
-      this.tasks.push({ task, isAskedFor, resolve: resolve as (value: unknown) => void, reject })
+      this.tasks.push({ task, resolve: resolve as (value: unknown) => void, reject })
     })
   }
 

@@ -7,11 +7,7 @@ import type { Readable } from 'node:stream'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { ChildLink } from '../../../src/workers/children/child-link.ts'
 import { spawnArchiver, spawnWorker } from '../../../src/workers/children/spawn-child.ts'
-import {
-  type TaskOptions,
-  type WorkerMessage,
-  WorkerProcess,
-} from '../../../src/workers/node/worker-process.ts'
+import { type WorkerMessage, WorkerProcess } from '../../../src/workers/node/worker-process.ts'
 import { MessageReader } from '../../../src/workers/protocol/messages.ts'
 import { ANSWERS_FD, type FromWorker, type WorkerSettings } from '../../../src/workers/protocol/protocol.ts'
 import { descendantsOf, isAlive } from '../../support/processes.ts'
@@ -284,30 +280,4 @@ test('what came before a mark of all cells is done before it: it belongs to the 
   worker.mark('histories ended')
   while (worker.unmarked.length > 0) await new Promise(setImmediate)
   expect(ended).toBe(cellIds.length)
-})
-
-test('the node is told for which cells tasks have held a worker up that an account has asked for, and of no others: moves, for example', async () => {
-  const { worker, cellIds, record } = await workerWithCells(2)
-  const [own = '', others = ''] = cellIds
-  const told: [cellId: string, ms: number][] = []
-  worker.onTask = (cellId, ms) => told.push([cellId, ms])
-  const write = async (cellId: string) => {
-    const batchOver = new Promise<void>((resolve) => {
-      worker.onBatch = ({ type }) => type === 'done' && resolve()
-    })
-    const values = ['a', 'b', 'c'].map((key) => ({ op: 'kv.put' as const, key, value: key.repeat(MIB) }))
-    worker.runBatch([{ cellId, operations: values }], record)
-    await batchOver
-  }
-  for (const cellId of cellIds) await write(cellId)
-  const run = (cellId: string, options?: TaskOptions) =>
-    worker.runTask({ task: 'cut', cellId, call: { method: 'beginBase', args: [] } }, record(cellId), options)
-  await run(others)
-  expect(told).toEqual([])
-  // It moves 3 MiB of the log into the database.
-  await run(own, { isAskedFor: true })
-  expect(told).toEqual([[own, expect.any(Number)]])
-  await write(own)
-  expect(await worker.closeCell(own, record(own))).toBe(true)
-  expect(told).toHaveLength(1)
 })

@@ -1,9 +1,8 @@
 import { expect, test } from 'vitest'
 import { NO_WAL } from '../../../src/engine/wal-end.ts'
-import type { LostWorker } from '../../../src/workers/node/lost-worker.ts'
 import type { QueuedOperation } from '../../../src/workers/node/queued-operation.ts'
 import type { BatchMessage, WorkerProcess } from '../../../src/workers/node/worker-process.ts'
-import { WorkerSlot } from '../../../src/workers/node/worker-slot.ts'
+import { type LostWorker, WorkerSlot } from '../../../src/workers/node/worker-slot.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 
 /** A worker that does nothing by itself. */
@@ -71,8 +70,6 @@ function newSlot() {
     isPaused: () => false,
     charged: (cellId: string) => operation(cellId),
     sliceMs: 20,
-    worked: () => {},
-    heldUp: () => {},
     requeue: () => {},
     onSlow: () => {},
   }
