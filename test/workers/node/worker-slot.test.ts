@@ -114,11 +114,11 @@ test.each([
       transaction: { number: 1, before: NO_WAL },
     })
     await worker.end()
-    const isolated = newSlot().slot
-    for (const each of lost[0]?.provisional ?? []) isolated.resolve(each)
-    isolated.add(operation('x'))
+    const next = newSlot().slot
+    for (const each of lost[0]?.provisional ?? []) next.resolve(each)
+    next.add(operation('x'))
     const other = Object.assign(new StubWorker(), { wasCommitted })
-    isolated.use(other.asWorker)
+    next.use(other.asWorker)
     await turns()
     expect(other.asked.slice(0, 2)).toEqual(['was-committed x', 'batch x'])
     expect(first.settled).toEqual(settled)
