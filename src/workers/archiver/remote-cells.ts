@@ -9,13 +9,12 @@ import type { BaseCut, BaseStart, IncrementalCut, StoredBackup } from '../../bac
 import type { CollectedLook, CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
 import { type PackedPiece, unpackLogs } from '../../backup/changes/packed-logs.ts'
 import type { CellCall, FromArchiver } from '../protocol/archiver-protocol.ts'
-import { fromWireError, type WireError } from '../protocol/wire-error.ts'
+import { type Answer, OpenCalls } from '../protocol/open-calls.ts'
 
 /** The archiver's way to the cells of its node: a message for each call, and one for its answer. */
 export class RemoteCells implements CellPort {
   readonly #send: (message: FromArchiver) => void
-  readonly #waiting = new Map<number, PromiseWithResolvers<unknown>>()
-  #calls = 0
+  readonly #calls = new OpenCalls<unknown>()
 
   constructor(send: (message: FromArchiver) => void) {
     this.#send = send
@@ -102,18 +101,13 @@ export class RemoteCells implements CellPort {
     return this.#call({ method: 'isDeleted', args: [cellId, committedAt] })
   }
 
-  answer(id: number, value: unknown, error: WireError | undefined): void {
-    const waiting = this.#waiting.get(id)
-    this.#waiting.delete(id)
-    if (error === undefined) waiting?.resolve(value)
-    else waiting?.reject(fromWireError(error))
+  answer(answer: Answer): void {
+    this.#calls.settle(answer)
   }
 
   #call<T>(call: CellCall): Promise<T> {
-    const id = ++this.#calls
-    const waiting = Promise.withResolvers<unknown>()
-    this.#waiting.set(id, waiting)
+    const { id, promise } = this.#calls.begin(undefined)
     this.#send({ type: 'call', id, call })
-    return waiting.promise as Promise<T>
+    return promise as Promise<T>
   }
 }

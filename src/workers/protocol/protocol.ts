@@ -1,8 +1,7 @@
 import type { RestoreStart } from '../../backup/archiver/cell-port.ts'
 import type { CellCutter } from '../../backup/changes/cell-cutter.ts'
-import type { CollectedLogs, CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
+import type { CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
 import type { CellsMark } from '../../backup/changes/change-trackers.ts'
-import type { PackedPiece } from '../../backup/changes/packed-logs.ts'
 import type { InstallOptions } from '../../backup/restore/cell-installer.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { ProcessIdentity } from '../../catalog/directory-lock.ts'
@@ -14,6 +13,7 @@ import type { CommitChanges } from '../../engine/watch/commit-recorder.ts'
 import type { CellOperation } from '../../service/operations.ts'
 import type { StoreSettings } from '../../store/settings.ts'
 import type { LogMessage } from './log-message.ts'
+import type { Outbox } from './outbox.ts'
 import type { WireError } from './wire-error.ts'
 
 /** A worker's descriptors: it reads messages from the first, and writes its own to the second. */
@@ -132,7 +132,7 @@ export type ToWorker =
   | { type: 'mark'; mark: CellsMark }
   /** The cells whose `incoming.db` is being built, as in the settings. */
   | { type: 'building'; cellIds: string[] }
-  /** Answered with `collected`: what its cells have committed and not shipped. */
+  /** Answered with a `reply`: what its cells have committed and not shipped. */
   | { type: 'collect-logs'; id: number; limits: CollectLimits }
   /** Everything before these places is in the object store; those of other workers' cells too. */
   | { type: 'logs-shipped'; places: ShippedPlace[] }
@@ -203,7 +203,9 @@ export type FromWorker =
   /** Commits of a watched cell may be on disk that no message told of. */
   | { type: 'interrupted'; cellId: string }
   | { type: 'expiry' }
-  | { type: 'collected'; id: number; logs: CollectedLogs<PackedPiece> | undefined }
   /** The worker has given a cell away that has something to ship. */
   | { type: 'unshipped'; cellId: string }
   | LogMessage
+
+/** What a worker says to its node. */
+export type WorkerOutbox = Outbox<FromWorker>

@@ -3,12 +3,11 @@ import type { CellDatabase } from '../../engine/cell-database.ts'
 import type { ApplyContext } from '../../service/apply-operation.ts'
 import type { Cell } from '../../store/cell.ts'
 import type { LocalCells } from '../../store/local-cells.ts'
-import type { BatchCell } from '../protocol/protocol.ts'
+import type { BatchCell, WorkerOutbox } from '../protocol/protocol.ts'
 import { Answers } from './answers.ts'
 import { CellRun, type CellRunParts } from './cell-run.ts'
 import { JointCommits } from './joint-commits.ts'
 import { OperationRunner, type SliceSettings } from './operation-runner.ts'
-import type { Outbox } from './outbox.ts'
 import { hasChange, parseBatch } from './parsed-batch.ts'
 import { ProcessorTime } from './processor-time.ts'
 
@@ -29,7 +28,7 @@ export interface BatchSettings extends SliceSettings {
 export class BatchRunner {
   readonly #cells: LocalCells
   readonly #context: ApplyContext
-  readonly #out: Outbox
+  readonly #out: WorkerOutbox
   readonly #handles: LruCache<Cell>
   readonly #joint: JointCommits
   readonly #runner: OperationRunner
@@ -41,7 +40,7 @@ export class BatchRunner {
     cells: LocalCells,
     context: ApplyContext,
     settings: BatchSettings,
-    out: Outbox,
+    out: WorkerOutbox,
     processorMs?: () => number,
   ) {
     this.#cells = cells

@@ -1,7 +1,7 @@
 import { sqlShape } from '../../engine/sql-policy/sql-shape.ts'
 import { type ApplyContext, applyOperation } from '../../service/apply-operation.ts'
 import type { Cell } from '../../store/cell.ts'
-import type { Outbox } from './outbox.ts'
+import type { WorkerOutbox } from '../protocol/protocol.ts'
 import { type Queued, type Readable, type Runnable, readBody } from './parsed-batch.ts'
 
 /** An operation that starts this many milliseconds after the last message is announced, whatever it is. */
@@ -20,7 +20,7 @@ export interface SliceSettings {
 /** Runs the operations of a batch, one by one, and tells the node whose time it is that passes. */
 export class OperationRunner {
   readonly #context: ApplyContext
-  readonly #out: Outbox
+  readonly #out: WorkerOutbox
   readonly #sliceMs: number
   /** Monotonic time of the running batch's start: until its first message, the node counts nobody's time. */
   #startedAt = 0
@@ -29,7 +29,7 @@ export class OperationRunner {
   /** The number of the operation that is applied now. */
   #applied = 0
 
-  constructor(context: ApplyContext, { sliceMs, slowMs }: SliceSettings, out: Outbox) {
+  constructor(context: ApplyContext, { sliceMs, slowMs }: SliceSettings, out: WorkerOutbox) {
     const tell = (sql: string, ms: number) =>
       out.post({ type: 'slow', index: this.#applied, statement: sqlShape(sql), ms })
     this.#context = slowMs === undefined ? context : { ...context, slow: { fromMs: slowMs, tell } }

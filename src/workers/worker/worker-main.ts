@@ -4,9 +4,10 @@ import { StorePaths } from '../../base/store-paths.ts'
 import { joinWorkers } from '../../catalog/workers-lock.ts'
 import { dieWithout, listenToNode, writeToNode } from '../protocol/child-side.ts'
 import { logToNode } from '../protocol/log-message.ts'
-import type { ToWorker, WorkerSettings } from '../protocol/protocol.ts'
+import { Outbox } from '../protocol/outbox.ts'
+import type { ToWorker, WorkerOutbox, WorkerSettings } from '../protocol/protocol.ts'
+import { toWireError } from '../protocol/wire-error.ts'
 import { BatchRunner } from './batch-runner.ts'
-import { Outbox } from './outbox.ts'
 import { WorkerCells } from './worker-cells.ts'
 import { WorkerTasks } from './worker-tasks.ts'
 
@@ -61,9 +62,7 @@ class WorkerMain {
         cells.setBuilding(message.cellIds)
         break
       case 'collect-logs':
-        void cells
-          .collectLogs(message.limits)
-          .then((logs) => out.send({ type: 'collected', id: message.id, logs: logs && packLogs(logs) }))
+        void this.#collectLogs(message)
         break
       case 'logs-shipped':
         cells.local.archived?.logs.shipped(message.places)
@@ -107,6 +106,16 @@ class WorkerMain {
     return this.#parts
   }
 
+  async #collectLogs({ id, limits }: Extract<ToWorker, { type: 'collect-logs' }>): Promise<void> {
+    try {
+      const logs = await this.#started.cells.collectLogs(limits)
+      out.send({ type: 'reply', id, value: packLogs(logs), error: undefined })
+    } catch (error) {
+      log.error({ err: error }, 'could not collect what cells have not shipped')
+      out.send({ type: 'reply', id, value: undefined, error: toWireError(error) })
+    }
+  }
+
   async #stop(): Promise<void> {
     this.#started.tasks.startAll()
     await this.#batch
@@ -115,7 +124,7 @@ class WorkerMain {
   }
 }
 
-const out = new Outbox(systemClock, writeToNode)
+const out: WorkerOutbox = new Outbox(systemClock, writeToNode)
 const log = logToNode((message) => out.send(message))
 const worker = new WorkerMain()
 listenToNode((message) => worker.handle(message as ToWorker), log)
