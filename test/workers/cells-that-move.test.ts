@@ -78,7 +78,7 @@ test('an account whose statement holds up a neighbour costs it one worker, whate
 
 test('cells that move to and fro under writes and kills lose nothing, and do nothing twice (invariants 1, 2, 8)', async () => {
   const limits = { slowWorkerMs: AWAY_MS, killsPerMinute: 1_000, killsBurst: 1_000 }
-  const node = await openWorkerStore({ service: { workers: 2, limits } })
+  const node = await openWorkerStore({ service: { workers: 1, limits } })
   const { service } = node
   const [neighbour] = accountWithCells(node, 1) as [string]
   const stop = keepAsking(node, neighbour)

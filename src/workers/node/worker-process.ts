@@ -214,6 +214,11 @@ export class WorkerProcess {
     return this.#calls.size > 0
   }
 
+  /** Resolves once everything that it was asked so far, besides batches, is answered. */
+  async answered(): Promise<void> {
+    await Promise.allSettled([...this.#calls].map(({ promise }) => promise))
+  }
+
   /** What its cells have committed and not shipped. @throws `WorkerEnded` */
   collectLogs(limits: CollectLimits): Promise<CollectedLogs<PackedPiece>> {
     const answer = this.#ask((id) => ({ type: 'collect-logs', id, limits }))

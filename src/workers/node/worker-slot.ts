@@ -1,4 +1,4 @@
-import type { Clock } from '../../base/clock.ts'
+import { type Clock, within } from '../../base/clock.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { WorkerTask, WorkerTaskResults } from '../protocol/protocol.ts'
 import { Batch, type FinishedBatch, type ProvisionalResults } from './batch.ts'
@@ -48,6 +48,8 @@ export interface LostWorker {
  * take long: beside all attacks at once, a neighbour's 99th percentile was 32 ms in place of 46.
  */
 const QUIET_MS = 3
+/** A step of a backup takes some milliseconds, and operations have waited for longer by then. */
+const TASKS_FIRST_MS = 50
 
 /**
  * A queue in front of one worker at a time. The worker runs one batch; operations that arrive meanwhile make the next
@@ -68,6 +70,8 @@ export class WorkerSlot {
   #worker: WorkerHandle | undefined
   #batch: Batch | undefined
   #scheduled = false
+  /** Its worker is new. */
+  #startsWithTasks = false
   /** Monotonic time of the end of the last batch. */
   #idleSince = Number.NEGATIVE_INFINITY
   #killReason: KillReason | undefined
@@ -169,10 +173,19 @@ export class WorkerSlot {
     // Before anything else: it could move the WAL, which tells of these transactions, into the database.
     this.#unresolved.askAll(worker)
     this.#waiting.wakeAll()
+    this.#startsWithTasks = true
     void worker.ready.then(
-      () => this.#flush(),
+      () => setImmediate(() => void this.#letTasksGoFirst(worker)),
       () => {},
     )
+  }
+
+  /** Where statements end one worker after the other, tasks get no other time: the first batch waits for them a little. */
+  async #letTasksGoFirst(worker: WorkerHandle): Promise<void> {
+    await within(this.#context.clock, TASKS_FIRST_MS, worker.answered())
+    if (worker !== this.#worker) return
+    this.#startsWithTasks = false
+    this.#flush()
   }
 
   /** Finds out whether a transaction was committed although its worker ended. Then its operations are answered, or run again. */
@@ -268,7 +281,8 @@ export class WorkerSlot {
 
   #flush(): void {
     const worker = this.#worker
-    if (worker === undefined || !worker.isReady || this.#batch !== undefined || this.#stopping) return
+    if (worker === undefined || !worker.isReady || this.#startsWithTasks) return
+    if (this.#batch !== undefined || this.#stopping) return
     const now = this.#context.clock.monotonic()
     const cells = this.queue.takeBatch(now)
     if (cells.length === 0) return

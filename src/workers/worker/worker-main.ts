@@ -33,7 +33,7 @@ class WorkerMain {
     const { cells, batches, tasks } = this.#started
     switch (message.type) {
       case 'batch':
-        for (const { cellId } of message.cells) tasks.before(cellId)
+        tasks.beforeBatch(message.cells.map(({ cellId }) => cellId))
         cells.forget(message.forget, (cellId) => tasks.isBusyWith(cellId))
         for (const { cellId, record } of message.cells)
           if (record !== undefined) cells.setRecord(cellId, record)

@@ -51,6 +51,12 @@ export class WorkerTasks {
     this.#start(id, task)
   }
 
+  /** Before a batch: starts those of its cells that wait, and one of the others, for which there may be no turn after the batch. */
+  beforeBatch(cellIds: readonly string[]): void {
+    for (const cellId of cellIds) this.before(cellId)
+    this.#startNext()
+  }
+
   /** Before anything else is done for the cell: starts the cell's tasks that wait. */
   before(cellId: string): void {
     if (!this.#waiting.some(({ task }) => task.cellId === cellId)) return
@@ -71,10 +77,14 @@ export class WorkerTasks {
     this.#isScheduled = true
     setImmediate(() => {
       this.#isScheduled = false
-      const next = this.#waiting.shift()
-      if (next !== undefined) this.#start(next.id, next.task)
+      this.#startNext()
       if (this.#waiting.length > 0) this.#scheduleNext()
     })
+  }
+
+  #startNext(): void {
+    const next = this.#waiting.shift()
+    if (next !== undefined) this.#start(next.id, next.task)
   }
 
   #start(id: number, task: WorkerTask): void {

@@ -26,6 +26,8 @@ export class ScriptedWorker implements WorkerHandle {
   readonly ended: Promise<void>
   readonly batches: { cells: Omit<BatchCell, 'record'>[] }[] = []
   readonly tasks: AskedTask[] = []
+  /** Tasks and batches in their order. */
+  readonly received: string[] = []
   onBatch: ((message: WorkMessage) => void) | undefined
   isReady = false
   counts: WorkerCounts = { statements: 0, commits: 0, open: 0 }
@@ -97,6 +99,7 @@ export class ScriptedWorker implements WorkerHandle {
 
   runBatch(cells: Omit<BatchCell, 'record'>[]): void {
     this.batches.push({ cells })
+    this.received.push('batch')
     for (const { cellId } of cells) this.hasUsed.add(cellId)
   }
 
@@ -105,6 +108,7 @@ export class ScriptedWorker implements WorkerHandle {
     _record: CellRecord | undefined,
   ): Promise<WorkerTaskResults[T['task']]> {
     this.hasUsed.add(task.cellId)
+    this.received.push(task.task)
     return new Promise((resolve, reject) => {
       this.tasks.push({ task, resolve: resolve as (value: unknown) => void, reject })
     })
@@ -122,6 +126,9 @@ export class ScriptedWorker implements WorkerHandle {
   mayHaveUsed(cellId: string): boolean {
     return this.hasUsed.has(cellId)
   }
+
+  /** Tests that say nothing else have tasks that are answered soon. */
+  answered = (): Promise<void> => Promise.resolve()
 
   get hasTasks(): boolean {
     return this.tasks.length > 0

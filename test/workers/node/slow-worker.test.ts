@@ -213,6 +213,26 @@ describe('a cell on its way to another worker', () => {
   })
 })
 
+test.each([true, false])(
+  'tasks that wait for a new worker get there before its first batch, which waits for them a little (answered in time: %s)',
+  async (isInTime) => {
+    const { node, slow } = await slowed()
+    slow.say({ type: 'started', index: 0 })
+    const task = node.workers.runTask({ task: 'collect', cellId: D })
+    node.sql(D, 'behind', mine)
+    const answered = Promise.withResolvers<void>()
+    for (const worker of node.all) worker.answered = () => answered.promise
+    await node.end(slow)
+    expect(node.busy.received).toEqual(['collect'])
+    if (isInTime) answered.resolve()
+    else node.clock.advance(50)
+    await node.settle()
+    expect(node.busy.received).toEqual(['collect', 'batch'])
+    node.busy.reply('collect', undefined)
+    await task
+  },
+)
+
 describe('a slow worker that nobody uses', () => {
   test('ends after a while, which costs nobody anything, and a new one starts', async () => {
     const { node, slow } = await slowed()

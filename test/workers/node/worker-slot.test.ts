@@ -7,6 +7,7 @@ import { FakeClock } from '../../support/fake-clock.ts'
 
 /** A worker that does nothing by itself. */
 class StubWorker {
+  readonly answered = () => Promise.resolve()
   readonly ready = Promise.resolve()
   readonly isReady = true
   readonly hasTasks = false

@@ -201,6 +201,15 @@ test('what comes for one cell runs in its order, whoever waits before it', async
   expect(done.slice(4)).toEqual(['cut e'])
 })
 
+test('a batch lets the tasks of its cells go first, and one of the others: after a statement without end there may be no turn for them', () => {
+  const { tasks, done, cut } = tasksInTurns()
+  for (const [i, cellId] of ['a', 'b', 'c', 'd'].entries()) cut(i, cellId)
+  tasks.beforeBatch(['c', 'none'])
+  expect(done).toEqual(['cut c', 'cut a'])
+  tasks.beforeBatch([])
+  expect(done).toEqual(['cut c', 'cut a', 'cut b'])
+})
+
 test('a cell with a task that waits is in use, so that its record is kept; a task behind it does not keep the cell open', async () => {
   const { tasks, done, sent, cut } = tasksInTurns()
   tasks.run(1, { task: 'close', cellId: 'a' })
