@@ -1,4 +1,4 @@
-import type { Clock } from './clock.ts'
+import { type Clock, setImmediate } from './clock.ts'
 
 /**
  * Milliseconds after which no more is begun in a turn: on a busy machine a part takes many times as long as on an idle one. Beside all

@@ -189,6 +189,13 @@ export class CellDatabase {
     this.#connection.exec(sql)
   }
 
+  /** Turns foreign keys on or off. Outside of a transaction: inside one SQLite ignores it. */
+  enforceForeignKeys(isOn: boolean): void {
+    this.exec(`PRAGMA foreign_keys = ${isOn ? 'ON' : 'OFF'}`)
+    // SQLite's code for the same text is another one now.
+    this.#runner?.statements.schemaChanged()
+  }
+
   /** Where its WAL ends; outside of a transaction. @throws the errors of SQLite and of the system */
   walEnd(): WalEnd {
     const { checkpoints } = this

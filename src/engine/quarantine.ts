@@ -1,6 +1,5 @@
 import fs from 'node:fs'
-import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
-import type { Clock, Timer } from '../base/clock.ts'
+import { type Clock, setImmediate, type Timer, turnOfTheLoop } from '../base/clock.ts'
 import { exists, fsyncReplaced, replaceFile } from '../base/durable-files.ts'
 import type { Log } from '../base/log.ts'
 import { bootId } from '../base/machine.ts'

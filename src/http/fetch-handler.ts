@@ -17,7 +17,7 @@ import {
 } from './http-message.ts'
 import { pulled } from './pulled-stream.ts'
 import { bodyTooLarge } from './request-body.ts'
-import { checkBasePath, splitTarget } from './request-target.ts'
+import { splitTarget } from './request-target.ts'
 
 /**
  * The HTTP interface as a Fetch handler, for Hono and every other framework that uses `Request` and `Response`. The first
@@ -25,14 +25,14 @@ import { checkBasePath, splitTarget } from './request-target.ts'
  *
  * @param store its cells, accounts and keys are served: a `CellStore`, or with `options.service` any directory of cells
  * @returns answers every request, also those that fail; the request's body must not have been read
- * @throws `invalid_setting` for an option that is not known; `TypeError` for a malformed `basePath` or `rate`
+ * @throws `invalid_setting` for a wrong option, and for one that is not known
  */
 export function createHandler(
   store: CellDirectory,
   options: HandlerOptions = {},
 ): (request: Request) => Promise<Response> {
   const load = applicationLoader(store, options)
-  const basePath = checkBasePath(options.basePath ?? '')
+  const basePath = options.basePath ?? ''
   let application: Application | undefined
   return async (request) => {
     const incoming = new FetchRequest(request, basePath)
@@ -86,6 +86,10 @@ class FetchRequest implements HttpRequest {
   get signal(): AbortSignal {
     this.#signal ??= abortedWith(this.#request.signal)
     return this.#signal
+  }
+
+  get contentEncoding(): string | undefined {
+    return this.header('content-encoding')
   }
 
   header(name: string): string | undefined {

@@ -14,7 +14,6 @@ import type { UnsentCharge } from './memory-budgets.ts'
 import { lengthOf, NodeRequest } from './node-request.ts'
 import { Processing } from './processing.ts'
 import { ReadCosts } from './read-costs.ts'
-import { checkBasePath } from './request-target.ts'
 import { sendStream } from './send-stream.ts'
 
 /**
@@ -23,14 +22,14 @@ import { sendStream } from './send-stream.ts'
  * library.
  *
  * @param store its cells, accounts and keys are served: a `CellStore`, or with `options.service` any directory of cells
- * @throws `invalid_setting` for an option that is not known; `TypeError` for a malformed `basePath` or `rate`
+ * @throws `invalid_setting` for a wrong option, and for one that is not known
  */
 export function createListener(
   store: CellDirectory,
   options: HandlerOptions = {},
 ): (request: IncomingMessage, response: ServerResponse) => void {
   const load = applicationLoader(store, options)
-  const mount = checkBasePath(options.basePath ?? '')
+  const mount = options.basePath ?? ''
   const costs = new ReadCosts(store.clock)
   const order = new ConnectionOrder(costs)
   const drains = new BodyDrains(store.clock)
@@ -66,9 +65,8 @@ interface Shared {
 export function listenerOf(
   application: Application,
   { clock, ...shared }: Shared & { clock: Clock },
-  basePath = '',
+  mount = '',
 ): (request: IncomingMessage, response: ServerResponse) => void {
-  const mount = checkBasePath(basePath)
   return (incoming, outgoing) => {
     const processing = application.audience.sendsProgress ? new Processing(outgoing, clock) : undefined
     serve(application, new NodeRequest(incoming, outgoing, mount, processing?.tell), shared)

@@ -49,6 +49,15 @@ export class NodeRequest implements HttpRequest {
     return this.#signal
   }
 
+  /** What a middleware before us has read, it has decoded. */
+  get contentEncoding(): string | undefined {
+    return this.#isUnread ? this.header('content-encoding') : undefined
+  }
+
+  get #isUnread(): boolean {
+    return !this.incoming.readableEnded && !this.incoming.readableDidRead
+  }
+
   header(name: string): string | undefined {
     const value = this.incoming.headers[name]
     return typeof value === 'object' ? value.join(', ') : value
@@ -57,7 +66,7 @@ export class NodeRequest implements HttpRequest {
   async readBody(bytesMax: number, onBytes?: (bytes: number) => void): Promise<RequestBody> {
     const request = this.incoming
     const { body } = request
-    if (!request.readableEnded && !request.readableDidRead) {
+    if (this.#isUnread) {
       const read = new BodyBuffer(this.contentLength, ownsBody(request))
       await readAll(request, read, { bytesMax, onBytes, account: this.accountId ?? '' })
       this.#body = read
@@ -79,8 +88,7 @@ export class NodeRequest implements HttpRequest {
   }
 
   stream(): AsyncIterable<Uint8Array> {
-    const request = this.incoming
-    if (!request.readableEnded && !request.readableDidRead) return chunksOf(request)
+    if (this.#isUnread) return chunksOf(this.incoming)
     throw new Error('The request’s body was read before the listener got it. Pass databases on unread.')
   }
 }

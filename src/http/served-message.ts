@@ -1,4 +1,5 @@
 import { IncomingMessage } from 'node:http'
+import { setImmediate } from '../base/clock.ts'
 import { OWNS_BODY, type OwnedBody } from './body-owner.ts'
 import { CHUNK_COST, type ReadCosts } from './read-costs.ts'
 

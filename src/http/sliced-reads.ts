@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { systemClock } from '../base/clock.ts'
+import { setImmediate, systemClock } from '../base/clock.ts'
 import { LoopTurns } from '../base/loop-turns.ts'
 import { releaseBytes } from '../base/release-bytes.ts'
 import type { ReadCosts } from './read-costs.ts'

@@ -6,7 +6,7 @@ import type {
   RestoredCell,
   RestoreStart,
 } from '../backup/archiver/cell-port.ts'
-import type { StoredBackup } from '../backup/changes/cell-cuts.ts'
+import type { BaseStart, StoredBackup } from '../backup/changes/cell-cuts.ts'
 import {
   type CollectedLook,
   type CollectLimits,
@@ -15,7 +15,11 @@ import {
   withAccounts,
 } from '../backup/changes/cell-log.ts'
 import type { UnshippedSearch } from '../backup/changes/unshipped-search.ts'
-import { type DatabaseReader, OpenDatabaseReader } from '../backup/create/database-reader.ts'
+import {
+  type DatabaseReader,
+  FileDatabaseReader,
+  OpenDatabaseReader,
+} from '../backup/create/database-reader.ts'
 import type { RestorePermits } from '../backup/restore/restore-permits.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
 import type { BuildNotes } from './build-notes.ts'
@@ -86,7 +90,8 @@ export class CellsInProcess implements CellPort {
   }
 
   /** Keeps the cell open until the reader is closed: this process must not open its file a second time (invariant 4). */
-  async openReader(cellId: string): Promise<DatabaseReader> {
+  async openReader(cellId: string, { isOrigin, databasePath }: BaseStart): Promise<DatabaseReader> {
+    if (isOrigin === 'kept') return await FileDatabaseReader.open(databasePath)
     const { database, unpin } = this.#parts.local.pin(cellId)
     const reader = new OpenDatabaseReader(database)
     return {
@@ -122,7 +127,10 @@ export class CellsInProcess implements CellPort {
   ): Promise<void> {
     const { restored } = this.#parts
     this.#assertExists(cellId, existed)
-    this.#archived.installer.install(cellId, { isNewest, isUnmarked, last, line })
+    this.#archived.installer.install(cellId, {
+      ...{ isNewest, isUnmarked, last, line },
+      version: manifest.version,
+    })
     restored(cellId, manifest)
   }
 

@@ -309,7 +309,7 @@ export class StoreCore implements CellDirectory {
   /** An empty cell survives a loss too. For that it needs a version, as one that has changed. */
   #unstoredCells(): UnstoredCells {
     return {
-      add: (id) => this.destination?.progress.markChanged(id, this.clock.now()),
+      add: (id, createdAt) => this.destination?.noteMade(id, createdAt),
       remove: (id) => this.destination?.progress.remove(id),
     }
   }

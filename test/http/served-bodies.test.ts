@@ -8,7 +8,7 @@ import { DRAINS_AT_ONCE, PLACE_MS } from '../../src/http/body-drains.ts'
 import { NodeServer } from '../../src/http/node-server.ts'
 import { READ_BYTES } from '../../src/http/read-pace.ts'
 import type { CellService } from '../../src/service/cell-service.ts'
-import type { UnreadOperation } from '../../src/service/operations.ts'
+import { CellAnswer, type CellRequest } from '../../src/service/operations.ts'
 import { Bench } from '../support/http/bench.ts'
 import { SteppedClock } from '../support/http/stepped-clock.ts'
 import { viaFetch } from '../support/http/transports.ts'
@@ -42,10 +42,10 @@ beforeEach(async () => {
   clock = new PlaceClock()
   bench = await Bench.open(viaFetch, { store: { clock } })
   body = undefined
-  const execute = async (_: string, operation: UnreadOperation) => {
+  const execute = async (_: string, operation: CellRequest) => {
     body = operation.body
     await new Promise<void>((resolve) => (end = resolve))
-    return '{}'
+    return new CellAnswer(200, '{}')
   }
   server = new NodeServer(bench.store, { service: { execute } as unknown as CellService })
   port = ((await server.start({ host: '127.0.0.1', port: 0 })) as AddressInfo).port

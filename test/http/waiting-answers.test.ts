@@ -12,6 +12,7 @@ import { FakeClock } from '../support/fake-clock.ts'
 import { Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
 import { exchange } from '../support/http/wire.ts'
+import { entryAnswer } from '../support/request-bounds.ts'
 
 /** What waits because others have all the places: time stands still, and nobody gives one up. */
 
@@ -28,8 +29,7 @@ beforeEach(async () => {
   clients = []
   valueBytes = 1
   const service: Pick<CellService, 'execute'> = {
-    execute: async () =>
-      ({ key: 'k', value: 'v'.repeat(valueBytes), ttlSeconds: -1, expiresAt: null }) as never,
+    execute: async () => entryAnswer(valueBytes) as never,
   }
   server = new NodeServer(bench.store, { service: service as CellService })
   port = ((await server.start({ host: '127.0.0.1', port: 0 })) as AddressInfo).port

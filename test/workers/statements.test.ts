@@ -2,6 +2,7 @@ import fs from 'node:fs'
 import { expect, test } from 'vitest'
 import type { CellOperation } from '../../src/service/operations.ts'
 import { processorMs } from '../support/processes.ts'
+import { requestOf, statementsOf } from '../support/request-bounds.ts'
 import { rejectedBy } from '../support/thrown.ts'
 import { openWorkerStore, type WorkerStore } from '../support/worker-store.ts'
 
@@ -46,7 +47,10 @@ test('a statement over its deadline ends with 408, and the operations behind it 
   const node = await openWorkerStore({ service: { limits: { holdMs: 60_000 } } })
   const [culprit = '', ...cells] = newCells(node, 1 + NEIGHBOURS)
   await node.service.execute(culprit, sql('CREATE TABLE t (n)'))
-  const endless = node.service.execute(culprit, sql(`INSERT INTO t ${ENDLESS}`), { deadlineMs: 300 })
+  const endless = node.service.execute(
+    culprit,
+    requestOf('sql', { sql: `INSERT INTO t ${ENDLESS}`, timeout_ms: 300 }),
+  )
   const refused = expect(endless).rejects.toMatchObject({
     code: 'statement_timeout',
     details: { limit: 300 },
@@ -78,7 +82,9 @@ test('a cell whose statements keep running into deadlines is slowed down, and no
   const node = await openWorkerStore()
   const [culprit = '', ...cells] = newCells(node, 1 + NEIGHBOURS)
   for (let strike = 0; strike < 3; strike++) {
-    const refused = await rejectedBy(node.service.execute(culprit, sql(ENDLESS), { deadlineMs: 100 }))
+    const refused = await rejectedBy(
+      node.service.execute(culprit, requestOf('sql', { sql: ENDLESS, timeout_ms: 100 })),
+    )
     expect(refused.code).toBe('statement_timeout')
   }
   const slowedDown = await rejectedBy(node.service.execute(culprit, sql('SELECT 1')))
@@ -115,9 +121,12 @@ test('a statement that asks for more memory than its worker may use is refused, 
 test('a statement that adds more to its cell’s log than it may is ended and undone; what was committed before and what waits behind it is there once, and the log is given back', async () => {
   const walBytesMax = 20 * MIB
   const limits = { holdMs: 60_000 }
-  const node = await openWorkerStore({ store: { limits: { walBytesMax } }, service: { limits } })
+  const node = await openWorkerStore({
+    store: { limits: { walBytesMax } },
+    service: { limits, bounds: statementsOf(60_000) },
+  })
   const [culprit = '', ...cells] = newCells(node, 1 + NEIGHBOURS)
-  const run = (text: string) => node.service.execute(culprit, sql(text), { deadlineMs: 60_000 })
+  const run = (text: string) => node.service.execute(culprit, sql(text))
   await run('CREATE TABLE t (x)')
   const counted = (rows: string) => `WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c${rows})`
   for (let i = 0; i < 6; i++)
@@ -160,7 +169,7 @@ test('the operations that wait for one cell are bounded, and a refusal says when
 })
 
 test('a cell can be deleted while a statement on it runs in the slow worker', async () => {
-  const node = await openWorkerStore({ service: { limits: { holdMs: 30 }, statementMs: 3_000 } })
+  const node = await openWorkerStore({ service: { limits: { holdMs: 30 }, bounds: statementsOf(3_000) } })
   const [slow = '', ...cells] = newCells(node, 1 + NEIGHBOURS)
   const endless = rejectedBy(node.service.execute(slow, sql(ENDLESS)))
   await countUp(node, cells)

@@ -191,7 +191,9 @@ export class Archiver implements ArchiverClient {
       const { runner, index } = this.#parts.destination
       const source = this.#source(cellId, turn.signal)
       try {
-        const result = await runner.run(cellId, source, { kind, origin, onProgress, ...turn })
+        // Nobody waits for what the cell has committed: it is shipped once its history has begun.
+        const beginsHistory = need === 'background'
+        const result = await runner.run(cellId, source, { kind, origin, beginsHistory, onProgress, ...turn })
         return { result, head: index.known(result.version)?.head }
       } finally {
         const ended = this.#cells.endBackup(cellId)
@@ -202,7 +204,11 @@ export class Archiver implements ArchiverClient {
     })
   }
 
-  restore(
+  async restore(request: RestoreRequest, options: JobOptions): Promise<RestoreResult | undefined> {
+    return await this.#onceStored(request, options, () => this.#restore(request, options))
+  }
+
+  #restore(
     { cellId, account, need, version, timestamp, accountId, onlyIfLost }: RestoreRequest,
     { signal: caller, permit, onProgress: tell, onBegin }: JobOptions,
   ): Promise<RestoreResult | undefined> {
@@ -229,16 +235,23 @@ export class Archiver implements ArchiverClient {
     })
   }
 
-  /** The present state of a cell may need a version first. Nobody waits for that in a slot of the restores. */
   async branch(request: BranchRequest, options: JobOptions): Promise<RestoreResult> {
-    const { source: cellId, account, need } = request
+    const source = { ...request, cellId: request.source }
+    return await this.#onceStored(source, options, () => this.#branch(request, options))
+  }
+
+  /** The present state of a cell may need a version first, and a new cell its first. Nobody waits for that in a slot of the restores. */
+  async #onceStored<T>(
+    { cellId, account, need }: ArchiverRequest,
+    { signal }: JobOptions,
+    run: () => Promise<T>,
+  ): Promise<T> {
     try {
-      return await this.#branch(request, options)
+      return await run()
     } catch (error) {
       if (!(error instanceof NeedsVersion)) throw error
-      const { signal } = options
       await this.backup({ cellId, account, need, kind: 'incremental', origin: 'schedule' }, { signal })
-      return await this.#branch(request, options)
+      return await run()
     }
   }
 

@@ -1,4 +1,4 @@
-import { checkNames, type Known } from '../../base/known-names.ts'
+import { judgedByReader, required, type Shape } from '../../base/option-shapes.ts'
 import { CellError } from '../../errors.ts'
 import type { PlanOptions } from './backup-types.ts'
 import { checkVersion } from './object-keys.ts'
@@ -11,19 +11,23 @@ export interface CellSource {
    * Default: the cell as it is now; what is pending is shipped before. What cannot be shipped, because the cell has had no
    * backup since it was restored, for example, is not in it. Not together with `timestamp`.
    */
-  version?: string | undefined
+  version?: string
   /** Epoch milliseconds: the cell as it was then. Not together with `version`. */
-  timestamp?: number | undefined
+  timestamp?: number
 }
 
 /** Stamps have four digits for the year. */
 const TIMESTAMP_MAX = Date.UTC(9999, 0)
 
-const SOURCE_NAMES: Known<CellSource> = { cellId: true, version: true, timestamp: true }
+/** Which state of a cell: {@link checkMoment} judges the rest. */
+export const MOMENT: Shape<Pick<CellSource, 'version' | 'timestamp'>> = {
+  version: judgedByReader('a version'),
+  timestamp: judgedByReader('a time in epoch milliseconds'),
+}
+export const SOURCE: Shape<CellSource> = { cellId: required(), ...MOMENT }
 
 /** @throws `invalid_request` */
 export function checkSource(source: CellSource): void {
-  checkNames(source, SOURCE_NAMES, { at: 'from.' })
   if (typeof source.cellId === 'string') return
   throw new CellError('invalid_request', 'from.cellId must be the id of a cell.', { field: 'from.cellId' })
 }

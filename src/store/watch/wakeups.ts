@@ -1,3 +1,5 @@
+import { setImmediate } from '../../base/clock.ts'
+
 /** What a reader does with a change comes after the turn in which it is woken, so that its time can't be measured here. */
 const READERS_A_TURN = 16
 

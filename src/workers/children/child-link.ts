@@ -1,10 +1,11 @@
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import type { Readable, Writable } from 'node:stream'
+import { setImmediate } from '../../base/clock.ts'
 import { lowerPriority } from '../../base/lower-priority.ts'
 import { releaseBytes } from '../../base/release-bytes.ts'
 import { type ProcessIdentity, processIdentity } from '../../catalog/directory-lock.ts'
-import { encodeMessage, MessageReader } from '../protocol/messages.ts'
+import { encodeMessage, MessageReader, type Parts } from '../protocol/messages.ts'
 import { ANSWERS_FD, REQUESTS_FD } from '../protocol/protocol.ts'
 
 /** After so many messages in one piece the event loop does everything else, before it reads more: each can settle requests. */
@@ -19,7 +20,7 @@ export class ChildLink<Sent, Received> {
   readonly #requests: Writable
 
   /** @param child see spawn-child.ts */
-  constructor(child: ChildProcess, take: (message: Received) => void) {
+  constructor(child: ChildProcess, take: (message: Received, parts: Buffer[]) => void) {
     this.#child = child
     this.identity = processIdentity(child.pid as number)
     this.ended = once(child, 'close').then(
@@ -30,7 +31,7 @@ export class ChildLink<Sent, Received> {
     // If a write fails, the process has ended, and `ended` tells.
     this.#requests.on('error', () => {})
     const answers = child.stdio[ANSWERS_FD] as Readable
-    const reader = new MessageReader((message) => take(message as Received))
+    const reader = new MessageReader((message, parts) => take(message as Received, parts))
     answers.on('data', (chunk) => {
       if (reader.push(chunk) < MESSAGES_A_TURN) return
       answers.pause()
@@ -48,8 +49,8 @@ export class ChildLink<Sent, Received> {
     return this.#child.signalCode
   }
 
-  send(message: Sent): void {
-    const bytes = encodeMessage(message)
+  send(message: Sent, parts?: Parts, isJson?: boolean): void {
+    const bytes = encodeMessage({ message, parts, isJson })
     this.#requests.write(bytes, () => releaseBytes(bytes))
   }
 

@@ -126,7 +126,8 @@ export class NodeCells implements ServedCells {
     { manifest, isNewest, isUnmarked, last, line, existed }: RestoredCell,
   ): Promise<void> {
     this.#assertExists(cellId, existed)
-    const options = { isNewest, isUnmarked, last, line, isRepeat: false }
+    const { version } = manifest
+    const options = { isNewest, isUnmarked, last, line, version, isRepeat: false }
     await this.#run({ task: 'install', cellId, options }, () => {
       options.isRepeat = true
     })

@@ -1,7 +1,7 @@
 import type { CollectedLook, CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
 import type { CellsMark } from '../../backup/changes/change-trackers.ts'
 import type { PackedPiece } from '../../backup/changes/packed-logs.ts'
-import type { Clock, Timer } from '../../base/clock.ts'
+import { type Clock, setImmediate, type Timer } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { ProcessIdentity } from '../../catalog/directory-lock.ts'

@@ -1,4 +1,4 @@
-import { type Clock, within } from '../../base/clock.ts'
+import { type Clock, setImmediate, within } from '../../base/clock.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { WorkerTask, WorkerTaskResults } from '../protocol/protocol.ts'
 import { Batch, type FinishedBatch, type ProvisionalResults } from './batch.ts'
@@ -164,7 +164,7 @@ export class WorkerSlot {
   /** Gives the slot a worker that runs no batch yet. */
   use(worker: WorkerHandle): void {
     this.#worker = worker
-    worker.onBatch = (message) => this.#take(message)
+    worker.onBatch = (message, parts) => this.#take(message, parts)
     void worker.ended.then(() => {
       // Tasks wait for the next one from here on: each try with this one would fail at once.
       this.#worker = undefined
@@ -294,7 +294,7 @@ export class WorkerSlot {
     worker.runBatch(wire, this.#context.record)
   }
 
-  #take(message: WorkMessage): void {
+  #take(message: WorkMessage, parts: readonly Buffer[] = []): void {
     const now = this.#context.clock.monotonic()
     if (message.type === 'working') {
       const { cellId } = message
@@ -309,7 +309,7 @@ export class WorkerSlot {
       return
     }
     this.#task = undefined
-    this.#batch?.take(message, now)
+    this.#batch?.take(message, now, parts)
     const finished = this.#batch?.finished
     if (finished === undefined) return
     this.#endBatch()

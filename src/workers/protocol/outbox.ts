@@ -1,5 +1,5 @@
 import type { Clock, Timer } from '../../base/clock.ts'
-import { encodeMessage } from './messages.ts'
+import { encodeMessage, type Parts } from './messages.ts'
 
 /** More bytes than this are sent at once. */
 const POSTED_BYTES_MAX = 65_536
@@ -26,8 +26,8 @@ export class Outbox<Message> {
   }
 
   /** Queues a message for the next {@link send} or {@link flush}. */
-  post(message: Message): void {
-    const bytes = encodeMessage(message)
+  post(message: Message, parts?: Parts, isJson?: boolean): void {
+    const bytes = encodeMessage({ message, parts, isJson })
     this.#messages.push(bytes)
     this.#bytes += bytes.length
     if (this.#bytes > POSTED_BYTES_MAX) this.flush()

@@ -1,3 +1,4 @@
+import { setImmediate } from '../../base/clock.ts'
 import type { CellDatabase } from '../../engine/cell-database.ts'
 import { hasCommitBetween, type WalEnd } from '../../engine/wal-end.ts'
 import type { FromWorker, WorkerTask } from '../protocol/protocol.ts'

@@ -225,12 +225,16 @@ describe('A restore is refused', () => {
     const { cell, versions } = await createChain(store, { accountId: mine })
     recording.forget()
     for (const version of [undefined, versions[0], versionOf(cell.id, 0)]) {
-      const error = await rejectedBy(store.backups.restore(cell.id, { accountId: other, version }))
+      const error = await rejectedBy(
+        store.backups.restore(cell.id, { accountId: other, version: version as string }),
+      )
       expect(error.code).toBe('cell_not_found')
     }
     expect(recording.calls).toEqual([])
     for (const version of [undefined, versionOf(STRANGER, 0)]) {
-      const error = await rejectedBy(store.backups.restore(STRANGER, { accountId: other, version }))
+      const error = await rejectedBy(
+        store.backups.restore(STRANGER, { accountId: other, version: version as string }),
+      )
       expect(error.code).toBe('cell_not_found')
     }
     expect(notes(cell)).toEqual(LIVE)
@@ -256,9 +260,16 @@ describe('A restore is refused', () => {
     expect(await code(`${cell.id}/backup-20261121T020213.123Z`)).toBe('invalid_version')
     expect(await code(versionOf(cell.id, 0))).toBe('backup_not_found')
     expect(await code(other.versions[0])).toBe('backup_not_found')
-    const bare = store.createCell()
-    expect((await rejectedBy(store.backups.restore(bare.id))).code).toBe('backup_not_found')
     expect(notes(cell)).toEqual(LIVE)
+  })
+
+  test('of a cell without a version one is made, and the cell stays as it is', async () => {
+    const store = await place.create()
+    const cell = store.createCell()
+    cell.kv.put('k', 'v')
+    const { version } = await store.backups.restore(cell.id)
+    expect((await store.backups.list(cell.id)).backups.map((each) => each.version)).toContain(version)
+    expect(cell.kv.get('k')).toBe('v')
   })
 
   test('with restore_in_progress while another runs, which ends as if nothing had been', async () => {

@@ -40,7 +40,7 @@ describe('tasks', () => {
 
   test('learn of it before they are run again', async () => {
     const node = await ScriptedWorkers.started()
-    const options = { isNewest: true, last: 'v', line: 0, isRepeat: false }
+    const options = { isNewest: true, version: 'restored', last: 'v', line: 0, isRepeat: false }
     const task = node.workers.runTask({ task: 'install', cellId: A, options }, {}, () => {
       options.isRepeat = true
     })

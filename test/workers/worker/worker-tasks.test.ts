@@ -135,7 +135,7 @@ test('a cell is restored once the batch under way has told what it has committed
     batch: () => batch,
     ended: () => {},
   })
-  const options = { isNewest: true, last: '', line: 0 }
+  const options = { isNewest: true, version: 'restored', last: '', line: 0 }
   tasks.run(1, { task: 'install', cellId: cellIds[0] as string, options })
   for (const end of ends) end()
   await expect.poll(() => told.at(-1)).toBe('reply')
