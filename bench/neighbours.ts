@@ -17,10 +17,11 @@ const QUIET_MS = Math.min(ROUND_MS / 2, 5_000)
 const ONLY = process.env['CELLSTORE_BENCH_ATTACK'] ?? ''
 /** 1: each attack is also measured against another node on this machine. */
 const ELSEWHERE = process.env['CELLSTORE_BENCH_ELSEWHERE'] === '1'
-const P99_RATIO_MAX = 3
 const MAX_MS_MAX = 500
 /** 600 MB. */
 const NODE_MIB_MAX = 572
+/** A new attacker may cost its neighbours so many workers in ten minutes. */
+const OF_NEIGHBOUR_MAX = 1
 
 interface Row extends Round {
   name: string
@@ -39,7 +40,7 @@ const quietP99 = median(rows.map(({ quiet }) => quiet.p99))
 const quietP50 = median(rows.map(({ quiet }) => quiet.p50))
 console.log(
   `\n${ROUND_MS / 1_000} s a row. A quiet neighbour: p50 ${quietP50.toFixed(2)} ms, p99 ${quietP99.toFixed(2)} ms. Aims beside an attack: ` +
-    `p99 ≤ ${P99_RATIO_MAX} × quiet, maximum ≤ ${MAX_MS_MAX} ms, no failure, node ≤ ${NODE_MIB_MAX} MiB, none of its workers killed.\n`,
+    `maximum ≤ ${MAX_MS_MAX} ms, no failure, node ≤ ${NODE_MIB_MAX} MiB, at most ${OF_NEIGHBOUR_MAX} of its workers killed.\n`,
 )
 console.log(
   '| attack | p50 ms | p99 ms | × quiet | other node attacked: p99 (max) | max ms | failures | node MiB | worker MiB | kills | of its worker | |',
@@ -83,11 +84,10 @@ function lineOf({ name, neighbour, elsewhere, seen, kills }: Row, quiet = quietP
   const failures = [...neighbour.failures].map(([answer, count]) => `${count} × ${answer}`).join(', ')
   const ofNeighbour = kills.filter(({ isOfNeighbour }) => isOfNeighbour).length
   const missed = [
-    p99 > quiet * P99_RATIO_MAX && 'p99',
     max > MAX_MS_MAX && 'maximum',
     failures !== '' && 'failures',
     seen.nodeMib > NODE_MIB_MAX && 'memory',
-    ofNeighbour > 0 && 'kills',
+    ofNeighbour > OF_NEIGHBOUR_MAX && 'kills',
   ].filter(Boolean)
   const cells = [
     name,

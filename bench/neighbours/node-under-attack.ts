@@ -28,7 +28,7 @@ export interface Kill {
 interface LogLine {
   reason?: string
   worker?: number
-  cell?: string
+  cellId?: string
 }
 
 /** A node of its own for an attack, so that nothing of one remains for the next. */
@@ -43,28 +43,13 @@ export class NodeUnderAttack {
     this.neighbour = neighbour
   }
 
-  /** @param account of the neighbour: a `known` one was there before the node's start, and needs no trial */
-  static async start(
-    flags: readonly string[] = [],
-    account: 'new' | 'known' = 'new',
-  ): Promise<NodeUnderAttack> {
+  static async start(flags: readonly string[] = []): Promise<NodeUnderAttack> {
     const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-neighbours-'))
     const objects = path.join(directory, 'objects')
     fs.mkdirSync(objects)
-    const start = () =>
-      startCellstore(
-        directory,
-        ['--object-store', `file://${objects}`, ...flags],
-        path.join(directory, 'log'),
-      )
-    let served = await start()
-    const key = newAccount(directory)
-    if (account === 'known') {
-      await served.stop()
-      // A key is shown only once: the attacker's is another one.
-      served = { ...(await start()), key: newAccount(directory) }
-    }
-    return new NodeUnderAttack(directory, served, await Neighbour.create(served.port, key))
+    const log = path.join(directory, 'log')
+    const served = await startCellstore(directory, ['--object-store', `file://${objects}`, ...flags], log)
+    return new NodeUnderAttack(directory, served, await Neighbour.create(served.port, newAccount(directory)))
   }
 
   /**
@@ -84,7 +69,7 @@ export class NodeUnderAttack {
     try {
       tell({ port, key, names, seed } satisfies Orders)
       await heard(attacker)
-      // Only an account that has asked for something lately is protected, and some attacks take long to prepare.
+      // Only an account that was active lately is protected, and some attacks take long to prepare.
       await this.neighbour.warmUp()
       const linesBefore = this.#logged().length
       const watch = new Watch(pid, this.neighbour.cell)
@@ -97,10 +82,10 @@ export class NodeUnderAttack {
       const kills = this.#logged()
         .slice(linesBefore)
         .filter((line) => line.reason !== undefined && line.worker !== undefined)
-        .map(({ reason = '', worker = 0, cell }) => ({
+        .map(({ reason = '', worker = 0, cellId }) => ({
           reason,
           isOfNeighbour: seen.ofNeighbour.has(worker),
-          blamesNeighbour: cell === this.neighbour.cell,
+          blamesNeighbour: cellId === this.neighbour.cell,
         }))
       return { neighbour, seen, answers: told.answers, kills }
     } finally {

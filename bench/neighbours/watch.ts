@@ -45,10 +45,8 @@ export class Watch {
   }
 }
 
-/** And their children: a node's workers are those of its fork server. */
 function childrenOf(pid: number): number[] {
-  const own = read(`/proc/${pid}/task/${pid}/children`).split(' ').filter(Boolean).map(Number)
-  return own.flatMap((child) => [child, ...childrenOf(child)])
+  return read(`/proc/${pid}/task/${pid}/children`).split(' ').filter(Boolean).map(Number)
 }
 
 /** Of the time since {@link resetPeak}. */

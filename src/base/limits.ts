@@ -22,7 +22,7 @@ export interface Limits {
   cellBytesMax: number
   /** The SQL text of a cell's tables, views, indexes and triggers, in bytes. Opened, a cell takes up to 32 times as much memory for it. */
   schemaBytesMax: number
-  /** A cell's write-ahead log, in bytes, while another program prevents its checkpoint. */
+  /** A cell's write-ahead log, in bytes, while another program prevents its checkpoint; and what one statement adds to it with `cellstore serve`. */
   walBytesMax: number
 }
 

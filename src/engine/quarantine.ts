@@ -245,15 +245,6 @@ export function quarantineDamaged(paths: CellPaths, frames: number, since: numbe
 }
 
 /**
- * Quarantines a cell of which an fsync has failed in a process that does not have it open: who has it may end before it is told.
- * Then the next process writes the WAL once more before it uses the cell. Needs no fsync, as all quarantines after a disk error.
- */
-export function quarantineUnstored(paths: CellPaths, since: number): void {
-  // Who has the cell has been told already, and knows more.
-  if (!exists(paths.quarantine)) write(paths.quarantine, { reason: 'io_error', since })
-}
-
-/**
  * Quarantines an unreadable cell with commits in the commit log before any process has it open. Without them it must not
  * serve, also if it can be read again: only the next start brings them back. Nothing is written to the cell's folder. Durable,
  * because the commit log may be removed after it.

@@ -41,7 +41,7 @@ const INNER_LAYERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ['archiver'],
     ['.'],
   ],
-  'src/workers': [['protocol'], ['children'], ['node', 'worker', 'archiver', 'checker', 'fork-server']],
+  'src/workers': [['protocol'], ['children'], ['node', 'worker', 'archiver', 'checker']],
 }
 
 /** Any layer may read the version from it. */
