@@ -20,7 +20,7 @@ const OUTPUTS = ['index.js', 'index.d.ts', 'client.d.ts', 'testing.d.ts', 'cells
  * Development dependencies that the sources import are bundled. zod is one: it comes in a hundred files, which took each
  * process of a node 80 ms to load. Their licenses go into the build.
  */
-const BUNDLED = ['zod']
+const BUNDLED = ['zod', 'eventsource-parser']
 /** A build takes some ten seconds; nobody waits for a lock that is older than this. */
 const LOCK_AGE_MS_MAX = 120_000
 const LOCK_POLL_MS = 100

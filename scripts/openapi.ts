@@ -42,7 +42,7 @@ function tableOf({ paths }: OpenApiDocument): string {
         method: method.toUpperCase(),
         path,
         query: inQuery.map(({ name }) => name),
-        hasBody: requestBody !== undefined,
+        body: requestBody === undefined ? null : inBody,
         idempotent,
         ...(responses['200']?.content?.['application/vnd.sqlite3'] && { answersFile: true }),
       }

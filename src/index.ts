@@ -172,14 +172,13 @@ export type {
 export type {
   BatchableOperation,
   BatchOperation,
-  BodyBounds,
   CellOperation,
   JsonText,
   OperationResults,
+  PlainOperation,
   ReadOperation,
+  RequestBounds,
   ResultOf,
-  UnreadKind,
-  UnreadOperation,
 } from './service/operations.ts'
 
 // What a store says of itself

@@ -718,7 +718,7 @@ export interface components {
         SqlParam: string | number | boolean | null | components["schemas"]["TypedInteger"] | {
             /** @constant */
             type: "real";
-            value: number | components["schemas"]["TypedInteger"];
+            value: number | components["schemas"]["TypedInteger"] | ("Infinity" | "-Infinity");
         } | {
             /** @constant */
             type: "blob";

@@ -62,7 +62,7 @@ interface Answered {
   ms: number
 }
 
-const NO_BODY: JsonBody = { value: undefined, exact: true }
+const NO_BODY: JsonBody = {}
 
 /**
  * The HTTP interface, whatever carries it. Its checks come in one order, which the contract fixes: key, route, method,
@@ -230,17 +230,15 @@ export class Application {
     const { request, accountId, permit } = call
     const charge = new BodyCharge(this.#memory.bodies, accountId ?? '')
     const { turns } = this.#context.store
-    const smallTurn = (bytes: number) => turns.nextSmall(accountId ?? '', bytes)
     try {
       const body = await readJson(request, {
         limits: this.#context.limits,
-        passesUnread: action.passesUnread ?? 'none',
+        passesOn: action.passesOn === true,
         onBytes: charge.grow,
         turn: () => turns.next(accountId ?? ''),
-        smallTurn,
       }).catch(async (refusal) => {
         // Hundreds of bodies that are refused are as much work for the loop as hundreds of small ones.
-        if (!isToTryAgain(refusal)) await smallTurn(REFUSED_BYTES)
+        if (!isToTryAgain(refusal)) await turns.nextSmall(accountId ?? '', REFUSED_BYTES)
         throw refusal
       })
       permit?.check()
@@ -267,7 +265,7 @@ function inProcess(store: CellDirectory, options: HandlerOptions, limits: HttpLi
   if (!(store instanceof CellStore)) throw new TypeError('Without the service option, a CellStore is needed.')
   return new InProcessService(store, {
     restoreWaitMs: options.requestDeadlineMs ?? REQUEST_DEADLINE_MS_DEFAULT,
-    answerBytesMax: limits.result.bytesMax,
+    bounds: limits,
     sqlPolicy: options.sqlPolicy,
     slowMs: options.slowMs,
   })

@@ -4,6 +4,7 @@ import type { QuarantineState } from '../engine/quarantine.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { name } from '../service/json/fields.ts'
 import { timeOf } from '../service/json/time.ts'
+import { Query } from '../service/requests/query.ts'
 import type { CreatedCell } from '../store/cell-creations.ts'
 import type { CellDirectory, CreateCellOptions } from '../store/cell-directory.ts'
 import {
@@ -27,7 +28,6 @@ import type {
 import { branchCell, sourceField } from './branch-actions.ts'
 import { logCellChange } from './change-log.ts'
 import { fingerprintOf, IDEMPOTENCY_HEADER, parseIdempotencyKey } from './idempotency.ts'
-import { Query } from './query.ts'
 
 const COLLECTION = '/v1/databases'
 

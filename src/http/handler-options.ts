@@ -30,7 +30,7 @@ export interface HttpLimits {
   importBytesMax: number
   /** Bytes of an export that its client takes a second, on average and after its first minute. A slower one gets no more. */
   exportBytesPerSecond: number
-  /** Values and names in a request's body, except for SQL: those are read by the worker that runs it. */
+  /** Values and names in a request's body, except for SQL and KV: whoever has the cell reads those. */
   bodyValuesMax: number
   /** Rows and bytes of one SQL answer. */
   result: ResultLimits

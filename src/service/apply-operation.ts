@@ -5,15 +5,15 @@ import { mayOnlyRead } from '../engine/statements/statement-runner.ts'
 import { CellError } from '../errors.ts'
 import type { Cell } from '../store/cell.ts'
 import { BatchSize, checkNamesFit, listWithin, mgetWithin } from './answer-size.ts'
-import { answerAsJson } from './json/documents.ts'
 import type {
   BatchableOperation,
+  CellAnswer,
   CellOperation,
-  JsonText,
   OperationResults,
+  PlainOperation,
   ReadOperation,
-  UnreadOperation,
 } from './operations.ts'
+import type { ReadRequest } from './requests/cell-routes.ts'
 
 /** What applying an operation needs beside the cell. */
 export interface ApplyContext {
@@ -32,8 +32,6 @@ export interface SlowStatements {
   tell(sql: string, ms: number): void
 }
 
-/** One that can be applied: somebody has read it. */
-export type ReadableOperation = Exclude<CellOperation, UnreadOperation>
 type SqlOperation = Extract<BatchableOperation, { op: 'sql' }>
 type ParsedSql = Omit<SqlOperation, 'sql'> & { sql: SqlStatement }
 type ParsedBatchable = Exclude<BatchableOperation, SqlOperation> | ParsedSql
@@ -43,15 +41,31 @@ export type ParsedOperation = (
   | ReadOperation
   | ParsedBatchable
   | { op: 'batch'; operations: ParsedBatchable[] }
-) & { answer?: 'json' } & Pick<CellOperation, 'growth' | 'readOnly'>
+) &
+  Pick<CellOperation, 'growth' | 'readOnly'> & {
+    /** Makes the answer of a request from the result. */
+    answer?: ((result: unknown) => CellAnswer) | undefined
+    /** Milliseconds that its statements may run, if its request says so. */
+    statementMs?: number | undefined
+  }
 
-export function parseOperation(operation: ReadableOperation): ParsedOperation {
+export function parseOperation(
+  operation: PlainOperation & Pick<CellOperation, 'growth' | 'readOnly'>,
+): ParsedOperation {
   if (operation.op === 'batch') return { ...operation, operations: operation.operations.map(parseBatchable) }
   return operation.op === 'sql' ? parseBatchable(operation) : operation
 }
 
 function parseBatchable(operation: BatchableOperation): ParsedBatchable {
   return operation.op === 'sql' ? { ...operation, sql: new SqlStatement(operation.sql) } : operation
+}
+
+/** @param read what its request asks for */
+export function parseRequest(
+  { growth, readOnly }: Pick<CellOperation, 'growth' | 'readOnly'>,
+  { operation, answer, statementMs }: ReadRequest,
+): ParsedOperation {
+  return { ...parseOperation(operation), growth, readOnly, answer, statementMs }
 }
 
 /**
@@ -61,19 +75,13 @@ function parseBatchable(operation: BatchableOperation): ParsedBatchable {
  *
  * @throws what the cell's methods throw; of a batch, with the operation's index in the details
  */
-export function applyOperation(
-  cell: Cell,
-  operation: ParsedOperation,
-  context: ApplyContext,
-): AnyResult | JsonText {
+export function applyOperation(cell: Cell, operation: ParsedOperation, context: ApplyContext): AnyResult {
   if (mayChange(operation)) cell.limitGrowth(operation.growth ?? 'any')
   // Most operations may write: none of those pays for a context of its own.
   const bound: BoundContext = operation.readOnly === true ? { ...context, readOnly: true } : context
   const result = apply(cell, operation, bound)
-  return operation.answer === undefined ? result : answerAsJson(operation as JsonAnswered, result)
+  return operation.answer === undefined ? result : operation.answer(result)
 }
-
-type JsonAnswered = Parameters<typeof answerAsJson>[0]
 
 /**
  * Whether an operation can change the cell, and so belongs into a commit. All others run by themselves: they wait for no

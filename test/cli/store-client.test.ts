@@ -16,6 +16,7 @@ import type { StoreClient } from '../../src/cli/store-client.ts'
 import { createListener } from '../../src/http/node-listener.ts'
 import { InProcessService } from '../../src/service/in-process-service.ts'
 import type { CellStore } from '../../src/store/cell-store.ts'
+import { BOUNDS } from '../support/request-bounds.ts'
 import { StoreDirectory } from '../support/store-directory.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
 import { rejectedBy } from '../support/thrown.ts'
@@ -35,7 +36,7 @@ const WAYS: Record<string, (open: OpenStore) => Promise<StoreClient>> = {
     new OwnerClient(storeTransport(store), systemClock),
 
   "a node's socket": async ({ store, data }) => {
-    const service = new InProcessService(store, { restoreWaitMs: 20_000, answerBytesMax: 10_485_760 })
+    const service = new InProcessService(store, { restoreWaitMs: 20_000, bounds: BOUNDS })
     const server = await serveOwner(store, takeSocketPlace(data.paths), { service, logger: silentLog })
     onTestFinished(() => server.stop({ drainMs: 0 }))
     return new OwnerClient((await connectSocket(server.path)) as Transport, systemClock)

@@ -14,6 +14,7 @@ import { foreign, leftOvers } from '../support/database-files.ts'
 import { Bench } from '../support/http/bench.ts'
 import { SteppedClock } from '../support/http/stepped-clock.ts'
 import { viaFetch } from '../support/http/transports.ts'
+import { BOUNDS } from '../support/request-bounds.ts'
 import { until } from '../support/until.ts'
 
 /** A client goes away while its request is at work: nothing of it is half done, and all that it held is given back. */
@@ -87,7 +88,7 @@ afterEach(async () => {
 /** The parts that run in a node, with gates in front of them. */
 function service(): CellService {
   const { store } = bench
-  const inProcess = new InProcessService(store, { restoreWaitMs: 1_000, answerBytesMax: 1_000_000 })
+  const inProcess = new InProcessService(store, { restoreWaitMs: 1_000, bounds: BOUNDS })
   const gated: Partial<CellService> = {
     restore: (...asked) => inProcess.restore(...asked),
     importCell: async (source, options) => {

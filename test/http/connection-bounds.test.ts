@@ -7,6 +7,7 @@ import type { CellService } from '../../src/service/cell-service.ts'
 import { Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
 import { answersIn, exchange, type WireAnswer } from '../support/http/wire.ts'
+import { entryMissing } from '../support/request-bounds.ts'
 import { checkEveryReply, checkProblem } from './rows/row.ts'
 
 /** Nothing waits for ever (invariant 13): what a connection may take, and what it is told when it takes more. */
@@ -98,7 +99,7 @@ describe('an answer that is due comes first', () => {
     const released = new Promise<void>((resolve) => {
       release = resolve
     })
-    const service = { execute: () => released.then(() => undefined) } as unknown as CellService
+    const service = { execute: () => released.then(entryMissing) } as unknown as CellService
     return { service, release }
   }
 
@@ -191,7 +192,7 @@ describe('connections', () => {
 
   test('of a client that waits for its answer are not', async () => {
     const service = {
-      execute: () => new Promise((resolve) => setTimeout(resolve, 300)),
+      execute: () => new Promise((resolve) => setTimeout(resolve, 300)).then(entryMissing),
     } as unknown as CellService
     const port = await start({ service, connections: { stalledMs: 50 } })
     expect(answersIn(await exchange(port, get('Connection: close')).ended)[0]?.status).toBe(404)

@@ -7,6 +7,7 @@ import { Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
 import { answersIn, exchange } from '../support/http/wire.ts'
 import { KeptLog } from '../support/kept-log.ts'
+import { entryAnswer } from '../support/request-bounds.ts'
 
 let bench: Bench
 let server: NodeServer
@@ -35,7 +36,7 @@ beforeEach(async () => {
       await hold
       underWay--
       const key = 'key' in operation ? operation.key : ''
-      return { key, value: 'v'.repeat(valueBytes), ttlSeconds: -1, expiresAt: null } as never
+      return entryAnswer(valueBytes, key) as never
     },
   }
   logger = new KeptLog()

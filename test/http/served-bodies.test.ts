@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { NodeServer } from '../../src/http/node-server.ts'
 import type { CellService } from '../../src/service/cell-service.ts'
-import type { UnreadOperation } from '../../src/service/operations.ts'
+import { CellAnswer, type CellRequest } from '../../src/service/operations.ts'
 import { Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
 import { until } from '../support/until.ts'
@@ -22,10 +22,10 @@ let end: () => void
 beforeEach(async () => {
   bench = await Bench.open(viaFetch)
   body = undefined
-  const execute = async (_: string, operation: UnreadOperation) => {
+  const execute = async (_: string, operation: CellRequest) => {
     body = operation.body
     await new Promise<void>((resolve) => (end = resolve))
-    return '{}'
+    return new CellAnswer(200, '{}')
   }
   server = new NodeServer(bench.store, { service: { execute } as unknown as CellService })
   port = ((await server.start({ host: '127.0.0.1', port: 0 })) as AddressInfo).port

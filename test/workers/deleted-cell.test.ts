@@ -4,6 +4,7 @@ import { expect, onTestFinished, test, vi } from 'vitest'
 import { CellError } from '../../src/errors.ts'
 import { CellDeletions } from '../../src/workers/node/cell-deletions.ts'
 import { WorkerPool } from '../../src/workers/node/worker-pool.ts'
+import { statementsOf } from '../support/request-bounds.ts'
 import { filesBelow } from '../support/temp-directory.ts'
 import { rejectedBy } from '../support/thrown.ts'
 import { turnsUntil } from '../support/turns.ts'
@@ -112,7 +113,7 @@ test('a restore of a deleted cell waits until its files are out of the way, and 
 })
 
 test('a cell whose own statement runs is stored before it is deleted, however long that takes', async () => {
-  const { store, service } = await openWorkerStore({ service: { statementMs: 6_000 } })
+  const { store, service } = await openWorkerStore({ service: { bounds: statementsOf(6_000) } })
   const { id } = store.createCell()
   await service.execute(id, { op: 'kv.put', key: 'k', value: 'v' })
   const long = 'WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) AS n FROM c'

@@ -5,6 +5,7 @@ import { LOG_PREFIX } from '../../src/backup/versions/object-keys.ts'
 import { StoreCore } from '../../src/store/store-core.ts'
 import { WorkerService } from '../../src/workers/node/worker-service.ts'
 import { RecordingStore } from '../support/backup/object-store-decorators.ts'
+import { BOUNDS } from '../support/request-bounds.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
 
 test('A node reads no object for backups that its workers stored, and lists nothing for the newest', async () => {
@@ -17,8 +18,7 @@ test('A node reads no object for backups that its workers stored, and lists noth
     objectStore: objects.url,
     workers: 1,
     waitMs: 60_000,
-    answerBytesMax: 1_048_576,
-    statementMs: 60_000,
+    bounds: BOUNDS,
   })
   onTestFinished(async () => {
     await service.close(60_000)

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import type { CellOperation } from '../../src/service/operations.ts'
 import { processorMs } from '../support/processes.ts'
+import { requestOf, statementsOf } from '../support/request-bounds.ts'
 import { rejectedBy } from '../support/thrown.ts'
 import { openWorkerStore, type WorkerStore } from '../support/worker-store.ts'
 
@@ -45,7 +46,10 @@ test('a statement over its deadline ends with 408, and the operations behind it 
   const node = await openWorkerStore({ service: { limits: { holdMs: 60_000 } } })
   const [culprit = '', ...cells] = newCells(node, 1 + NEIGHBOURS)
   await node.service.execute(culprit, sql('CREATE TABLE t (n)'))
-  const endless = node.service.execute(culprit, sql(`INSERT INTO t ${ENDLESS}`), { deadlineMs: 300 })
+  const endless = node.service.execute(
+    culprit,
+    requestOf('sql', { sql: `INSERT INTO t ${ENDLESS}`, timeout_ms: 300 }),
+  )
   const refused = expect(endless).rejects.toMatchObject({
     code: 'statement_timeout',
     details: { limit: 300 },
@@ -81,7 +85,9 @@ test('a cell whose statements keep running into deadlines is slowed down, and no
   const node = await openWorkerStore()
   const [culprit = '', ...cells] = newCells(node, 1 + NEIGHBOURS)
   for (let strike = 0; strike < 3; strike++) {
-    const refused = await rejectedBy(node.service.execute(culprit, sql(ENDLESS), { deadlineMs: 100 }))
+    const refused = await rejectedBy(
+      node.service.execute(culprit, requestOf('sql', { sql: ENDLESS, timeout_ms: 100 })),
+    )
     expect(refused.code).toBe('statement_timeout')
   }
   const slowedDown = await rejectedBy(node.service.execute(culprit, sql('SELECT 1')))
@@ -135,7 +141,7 @@ test('the operations that wait for one cell are bounded, and a refusal says when
 })
 
 test('a cell can be deleted while a statement on it runs in isolation', async () => {
-  const node = await openWorkerStore({ service: { limits: { holdMs: 30 }, statementMs: 3_000 } })
+  const node = await openWorkerStore({ service: { limits: { holdMs: 30 }, bounds: statementsOf(3_000) } })
   const [slow = '', ...cells] = newCells(node, 1 + NEIGHBOURS)
   const endless = rejectedBy(node.service.execute(slow, sql(ENDLESS)))
   await countUp(node, cells)

@@ -21,7 +21,10 @@ const param = noted(
     z.boolean(),
     z.null(),
     typedInteger,
-    z.object({ type: z.literal('real'), value: z.union([z.number(), typedInteger]) }),
+    z.object({
+      type: z.literal('real'),
+      value: z.union([z.number(), typedInteger, z.enum(['Infinity', '-Infinity'])]),
+    }),
     z.object({ type: z.literal('blob'), base64: z.string() }),
   ]),
   {
@@ -171,7 +174,9 @@ function decodeTyped(
     if (typeof value === 'number') return { type, value }
     // An integer beyond ±(2^53−1), as our parser gives it.
     if (isTypedInteger(value)) return { type, value: Number(value.value) }
-    throw refused(field, 'must be {"type":"real","value":…} with a number')
+    // As an answer shows it: JSON has no number for it.
+    if (value === 'Infinity' || value === '-Infinity') return { type, value: Number(value) }
+    throw refused(field, 'must be {"type":"real","value":…} with a number, "Infinity" or "-Infinity"')
   }
   if (type === 'blob') {
     if (typeof base64 === 'string' && base64.length % 4 !== 1 && BASE64.test(base64))

@@ -27,8 +27,8 @@ import { Outbox } from './outbox.ts'
 import { RemoteCells } from './remote-cells.ts'
 
 const outbox = new Outbox(systemClock, writeToNode)
-const send = (message: FromArchiver) => outbox.send(encodeMessage(message))
-const sendSoon = (message: FromArchiver) => outbox.sendSoon(encodeMessage(message))
+const send = (message: FromArchiver) => outbox.send(encodeMessage({ message }))
+const sendSoon = (message: FromArchiver) => outbox.sendSoon(encodeMessage({ message }))
 const log = logToNode(send)
 
 /**

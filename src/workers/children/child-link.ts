@@ -1,7 +1,7 @@
 import { lowerPriority } from '../../base/lower-priority.ts'
 import { releaseBytes } from '../../base/release-bytes.ts'
 import type { ProcessIdentity } from '../../catalog/directory-lock.ts'
-import { encodeMessage, MessageReader } from '../protocol/messages.ts'
+import { encodeMessage, MessageReader, type Parts } from '../protocol/messages.ts'
 import type { Child } from './child.ts'
 
 /** After so many messages in one piece the event loop does everything else, before it reads more: each can settle requests. */
@@ -11,12 +11,12 @@ const MESSAGES_A_TURN = 8
 export class ChildLink<Sent, Received> {
   readonly #child: Child
 
-  constructor(child: Child, take: (message: Received) => void) {
+  constructor(child: Child, take: (message: Received, parts: Buffer[]) => void) {
     this.#child = child
     const { requests, answers } = child
     // If a write fails, the process has ended, and `ended` tells.
     requests.on('error', () => {})
-    const reader = new MessageReader((message) => take(message as Received))
+    const reader = new MessageReader((message, parts) => take(message as Received, parts))
     answers.on('data', (chunk) => {
       if (reader.push(chunk) < MESSAGES_A_TURN) return
       answers.pause()
@@ -43,8 +43,8 @@ export class ChildLink<Sent, Received> {
     return this.#child.signal
   }
 
-  send(message: Sent): void {
-    const bytes = encodeMessage(message)
+  send(message: Sent, parts?: Parts, isJson?: boolean): void {
+    const bytes = encodeMessage({ message, parts, isJson })
     this.#child.requests.write(bytes, () => releaseBytes(bytes))
   }
 

@@ -1,8 +1,7 @@
 import type { WalEnd } from '../../engine/wal-end.ts'
 import type { Outcome } from '../../engine/work-group.ts'
 import type { CellError } from '../../errors.ts'
-import type { WireOutcome } from '../protocol/protocol.ts'
-import { fromWireError } from '../protocol/wire-error.ts'
+import { unpackOutcome } from '../protocol/packed.ts'
 import { isStatement, type QueuedOperation } from './queued-operation.ts'
 import type { RunningStatement } from './running-work.ts'
 import type { BatchMessage } from './worker-process.ts'
@@ -84,7 +83,8 @@ export class Batch {
     return this.#finished
   }
 
-  take(message: BatchMessage, now: number): void {
+  /** @param parts of the message: see messages.ts */
+  take(message: BatchMessage, now: number, parts: readonly Buffer[] = []): void {
     this.heardAt = now
     this.#statement = undefined
     switch (message.type) {
@@ -93,7 +93,7 @@ export class Batch {
         this.#statement = { kind: 'statement', operation: this.#at(message.index), since: now }
         break
       case 'results':
-        this.#takeResults(message, now)
+        this.#takeResults(message, parts, now)
         break
       case 'unsynced': {
         const provisional = this.#provisional.get(message.transaction)
@@ -156,11 +156,15 @@ export class Batch {
     this.#finished = { returned: [...notStarted], ran, disk }
   }
 
-  #takeResults({ outcomes, transaction, hasCommitted }: Results, now: number): void {
-    const decoded = outcomes.map((outcome): [QueuedOperation, Outcome] => [
-      this.#at(outcome[0]),
-      decode(outcome),
-    ])
+  #takeResults(
+    { outcomes, transaction, hasCommitted }: Results,
+    parts: readonly Buffer[],
+    now: number,
+  ): void {
+    const decoded = outcomes.map((outcome): [QueuedOperation, Outcome] => {
+      const queued = this.#at(outcome[0])
+      return [queued, unpackOutcome(outcome, queued.operation.op === 'request', parts)]
+    })
     if (transaction === undefined)
       for (const [operation, outcome] of decoded) operation.settle(outcome, hasCommitted)
     else {
@@ -200,10 +204,6 @@ export class Batch {
   #at(index: number): QueuedOperation {
     return this.#operations[index] as QueuedOperation
   }
-}
-
-function decode([, value, error]: WireOutcome): Outcome {
-  return error === undefined ? { ok: true, value } : { ok: false, error: fromWireError(error) }
 }
 
 /** Must not be a code that invites a retry: the operation could run twice. */

@@ -6,6 +6,7 @@ import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { ProcessIdentity } from '../../catalog/directory-lock.ts'
 import type { Child } from '../children/child.ts'
 import { ChildLink } from '../children/child-link.ts'
+import { Packing } from '../protocol/packed.ts'
 import type {
   BatchCell,
   FromWorker,
@@ -82,7 +83,7 @@ export class WorkerProcess {
   readonly ready: Promise<void>
   /** Resolves once the process has ended. */
   readonly ended: Promise<void>
-  onBatch: ((message: WorkMessage) => void) | undefined
+  onBatch: ((message: WorkMessage, parts?: Buffer[]) => void) | undefined
   /** Told of each task that has held the worker up, and for how many milliseconds, if an account has asked for it. */
   onTask: ((cellId: string, ms: number) => void) | undefined
   readonly #link: ChildLink<ToWorker, FromWorker>
@@ -111,7 +112,7 @@ export class WorkerProcess {
   ) {
     this.#watches = watches
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    this.#link = new ChildLink(child, (message) => this.#take(message, resolve, onMessage))
+    this.#link = new ChildLink(child, (message, parts) => this.#take(message, parts, resolve, onMessage))
     this.ended = this.#link.ended.then(() => this.#end())
     this.ready = promise
     this.ready.catch(() => {})
@@ -140,13 +141,15 @@ export class WorkerProcess {
   runBatch(cells: Omit<BatchCell, 'record'>[], record: (cellId: string) => CellRecord | undefined): void {
     const forget = this.#sentRecords.size > SENT_RECORDS_MAX ? [...this.#sentRecords] : []
     for (const cellId of forget) this.#sentRecords.delete(cellId)
-    const withRecords = cells.map((cell) => {
+    const packing = new Packing()
+    const packed = cells.map((cell) => {
       this.#use(cell.cellId)
-      if (this.#sentRecords.has(cell.cellId)) return { ...cell, record: undefined }
+      if (this.#sentRecords.has(cell.cellId)) return packing.cell({ ...cell, record: undefined })
       this.#sentRecords.add(cell.cellId)
-      return { ...cell, record: record(cell.cellId) }
+      return packing.cell({ ...cell, record: record(cell.cellId) })
     })
-    this.#send({ type: 'batch', forget, cells: withRecords })
+    const { parts, isJson } = packing.envelope
+    this.#link.send({ type: 'batch', forget, cells: packed }, parts, isJson)
   }
 
   /** @throws `WorkerEnded`, and what the task throws */
@@ -307,6 +310,7 @@ export class WorkerProcess {
 
   #take(
     message: FromWorker,
+    parts: Buffer[],
     ready: () => void,
     onMessage: (message: WorkerMessage, worker: WorkerHandle) => void,
   ): void {
@@ -345,10 +349,10 @@ export class WorkerProcess {
         break
       case 'done':
         if (message.counts !== undefined) this.#counts = message.counts
-        this.onBatch?.(message)
+        this.onBatch?.(message, parts)
         break
       default:
-        this.onBatch?.(message)
+        this.onBatch?.(message, parts)
     }
   }
 

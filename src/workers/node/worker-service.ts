@@ -29,7 +29,7 @@ import type {
   ServedDeleteOptions,
 } from '../../service/cell-service.ts'
 import { tracedOperation } from '../../service/operation-trace.ts'
-import type { CellOperation, ResultOf } from '../../service/operations.ts'
+import type { CellOperation, RequestBounds, ResultOf } from '../../service/operations.ts'
 import { waitForRestore } from '../../service/restore-wait.ts'
 import { SLOW_MS_DEFAULT } from '../../service/slow-statements.ts'
 import type { Archiving } from '../../store/archiving.ts'
@@ -66,10 +66,7 @@ export interface WorkerServiceOptions {
   workers: number
   /** Milliseconds that an operation waits for its turn, or for the restore of its cell's data. */
   waitMs: number
-  /** Bytes of values in one answer of several entries or results. */
-  answerBytesMax: number
-  /** Milliseconds that a statement may run. */
-  statementMs: number
+  bounds: RequestBounds
   limits?: Partial<WorkerLimits> | undefined
   /** Of each worker. */
   queue?: Partial<QueueBounds> | undefined
@@ -104,7 +101,7 @@ export class WorkerService implements CellService {
   /** @param core only the workers open its cells (invariant 2) */
   constructor(core: StoreCore, options: WorkerServiceOptions) {
     const { clock, random: _, log, ...settings } = core.settings
-    const { objectStore, workers: count, answerBytesMax, sqlPolicy = 'tenant' } = options
+    const { objectStore, workers: count, bounds, sqlPolicy = 'tenant' } = options
     const { paths } = core
     const startedAt = clock.now()
     this.#core = core
@@ -122,14 +119,14 @@ export class WorkerService implements CellService {
       log,
       limits,
       bounds: { ...DEFAULT_QUEUE_BOUNDS, ...options.queue },
-      taskMs: options.statementMs,
+      taskMs: options.bounds.statementMsMax,
       settings: {
         node: processIdentity(process.pid),
         dataDir: paths.root,
         hasObjectStore: objectStore !== undefined,
         settings,
         sqlPolicy,
-        answerBytesMax,
+        bounds,
         memory: memoryBound(limits),
         slowMs: options.slowMs === undefined ? SLOW_MS_DEFAULT : (options.slowMs ?? undefined),
       },
@@ -351,8 +348,8 @@ export class WorkerService implements CellService {
     options: ExecuteOptions,
     waits = true,
   ): Promise<ResultOf<O>> {
-    const { signal, deadlineMs, permit, requestId } = options
-    const { statementMs, waitMs } = this.#options
+    const { signal, permit, requestId } = options
+    const { bounds, waitMs } = this.#options
     return new Promise((resolve, reject) => {
       this.#assertRunning()
       if (waits) this.#backoff.check(cellId)
@@ -362,7 +359,7 @@ export class WorkerService implements CellService {
         accountId: this.#core.findCell(cellId)?.accountId ?? cellId,
         operation,
         bytes: operationBytes(operation),
-        statementMs: Math.min(deadlineMs ?? statementMs, statementMs),
+        statementMs: bounds.statementMsMax,
         notAfter: this.#core.clock.monotonic() + waitMs,
         signal,
         permit,

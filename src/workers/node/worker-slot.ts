@@ -160,7 +160,7 @@ export class WorkerSlot {
   /** Gives the slot a worker that runs no batch yet. */
   use(worker: WorkerHandle): void {
     this.#worker = worker
-    worker.onBatch = (message) => this.#take(message)
+    worker.onBatch = (message, parts) => this.#take(message, parts)
     worker.onTask = (cellId, ms) => this.#context.heldUp(cellId, ms)
     void worker.ended.then(() => {
       // Tasks wait for the next one from here on: each try with this one would fail at once.
@@ -288,7 +288,7 @@ export class WorkerSlot {
     worker.runBatch(wire, this.#context.record)
   }
 
-  #take(message: WorkMessage): void {
+  #take(message: WorkMessage, parts: readonly Buffer[] = []): void {
     const now = this.#context.clock.monotonic()
     if (message.type === 'working') {
       const { cellId } = message
@@ -303,7 +303,7 @@ export class WorkerSlot {
       return
     }
     this.#task = undefined
-    this.#batch?.take(message, now)
+    this.#batch?.take(message, now, parts)
     const finished = this.#batch?.finished
     if (finished === undefined) return
     this.#endBatch()

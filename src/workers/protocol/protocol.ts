@@ -11,7 +11,7 @@ import type { MemoryBound } from '../../engine/open-memory.ts'
 import type { QuarantineState } from '../../engine/quarantine.ts'
 import type { WalEnd } from '../../engine/wal-end.ts'
 import type { CommitChanges } from '../../engine/watch/commit-recorder.ts'
-import type { CellOperation } from '../../service/operations.ts'
+import type { CellAnswer, CellOperation, CellRequest, RequestBounds } from '../../service/operations.ts'
 import type { StoreSettings } from '../../store/settings.ts'
 import type { LogMessage } from './log-message.ts'
 import type { WireError } from './wire-error.ts'
@@ -34,8 +34,7 @@ export interface WorkerSettings {
   sqlPolicy: SqlPolicy
   /** On what its open cells keep in memory. */
   memory: MemoryBound
-  /** Bytes of values in one answer of several parts. */
-  answerBytesMax: number
+  bounds: RequestBounds
   /** Milliseconds after which a batch starts no further operation. */
   sliceMs: number
   /** Milliseconds from which on a statement is slow; undefined: none is. */
@@ -58,6 +57,13 @@ export interface BatchCell {
   record: CellRecord | undefined
   operations: CellOperation[]
 }
+
+/** An operation in a message. Of a request, the body is the place of its part: see messages.ts. */
+export type PackedOperation = Exclude<CellOperation, CellRequest> | PackedRequest
+type PackedRequest = Omit<Extract<CellOperation, CellRequest>, 'body'> & { body?: number | undefined }
+export type PackedCell = Omit<BatchCell, 'operations'> & { operations: PackedOperation[] }
+/** An answer in a message: its JSON is the place of its part. */
+export type PackedAnswer = Omit<CellAnswer, 'json'> & { json: number }
 
 /** A call of the cell's cutter, without the cell's id. */
 export type CutCall = {
@@ -120,7 +126,7 @@ export type ToWorker =
       type: 'batch'
       /** Cells whose records the worker may drop: they come again with the next use. */
       forget: string[]
-      cells: BatchCell[]
+      cells: PackedCell[]
     }
   | { type: 'task'; id: number; record: CellRecord | undefined; task: WorkerTask }
   | { type: 'abort'; id: number }

@@ -1,7 +1,8 @@
 import type { CellDatabase } from '../../engine/cell-database.ts'
 import type { Outcome } from '../../engine/work-group.ts'
+import { resultBytes } from '../../service/answer-size.ts'
+import { Packing } from '../protocol/packed.ts'
 import type { ProvisionalTransaction, WireOutcome } from '../protocol/protocol.ts'
-import { toWireError } from '../protocol/wire-error.ts'
 import type { Outbox } from './outbox.ts'
 
 /** Answers beyond this size are sent at once: each look-up can return a value of 1 MiB. */
@@ -14,6 +15,7 @@ export class Answers {
   /** By their place in the cell. */
   readonly #given: boolean[] = []
   #waiting: WireOutcome[] = []
+  #packing = new Packing()
   #waitingBytes = 0
   #hasCommitted = false
   /** Sent, but provisional until their transaction is committed. */
@@ -32,8 +34,8 @@ export class Answers {
 
   add(index: number, outcome: Outcome): void {
     this.#given[index - this.#first] = true
-    this.#waiting.push(encode(index, outcome))
-    this.#waitingBytes += textLength(outcome)
+    this.#waiting.push(this.#packing.outcome(index, outcome))
+    this.#waitingBytes += resultBytes(outcome.ok ? outcome.value : undefined)
     if (this.#waitingBytes > WAITING_BYTES) this.flush()
   }
 
@@ -50,8 +52,10 @@ export class Answers {
   ): void {
     this.flush()
     this.#provisional = changes.map(({ index }) => index)
-    const encoded = outcomes.map((outcome, i) => encode(this.#provisional[i] as number, outcome))
-    this.#out.post({ type: 'results', outcomes: encoded, transaction })
+    const packing = new Packing()
+    const packed = outcomes.map((outcome, i) => packing.outcome(this.#provisional[i] as number, outcome))
+    const { parts, isJson } = packing.envelope
+    this.#out.post({ type: 'results', outcomes: packed, transaction }, parts, isJson)
   }
 
   /** @param syncsLater what was committed is not on disk before {@link synced} or {@link sync} */
@@ -90,20 +94,15 @@ export class Answers {
   flush(): void {
     if (this.#waiting.length === 0) return
     const hasCommitted = this.#hasCommitted || undefined
-    this.#out.post({ type: 'results', outcomes: this.#waiting, transaction: undefined, hasCommitted })
+    const { parts, isJson } = this.#packing.envelope
+    this.#out.post(
+      { type: 'results', outcomes: this.#waiting, transaction: undefined, hasCommitted },
+      parts,
+      isJson,
+    )
     this.#hasCommitted = false
     this.#waiting = []
+    this.#packing = new Packing()
     this.#waitingBytes = 0
   }
-}
-
-/** Of the value that a look-up has found. */
-function textLength(outcome: Outcome): number {
-  const { value } = ((outcome.ok ? outcome.value : undefined) as { value?: unknown } | undefined) ?? {}
-  return typeof value === 'string' ? value.length : 0
-}
-
-function encode(index: number, outcome: Outcome): WireOutcome {
-  if (!outcome.ok) return [index, undefined, toWireError(outcome.error)]
-  return outcome.value === undefined ? [index] : [index, outcome.value]
 }

@@ -11,7 +11,7 @@ import type { Answers } from './answers.ts'
 import { JointCommits } from './joint-commits.ts'
 import type { OperationRunner } from './operation-runner.ts'
 import type { Outbox } from './outbox.ts'
-import { type Queued, type Readable, Refused } from './parsed-batch.ts'
+import { type Queued, Refused } from './parsed-batch.ts'
 
 /** Small reads, which run together in one transaction. */
 const LOOKUPS: ReadonlySet<CellOperation['op']> = new Set(['kv.get', 'kv.ttl'])
@@ -45,7 +45,7 @@ export interface CellWork {
   spend(): void
 }
 
-type Numbered = readonly [index: number, operation: Readable]
+type Numbered = readonly [index: number, operation: ParsedOperation]
 
 /** Runs what a batch has for one cell: reads are answered at once, and the changes share a transaction. */
 export class CellRun {
@@ -152,7 +152,7 @@ export class CellRun {
     while (done < lookups.length && (done === 0 || !runner.isOver())) database.read(lookUp)
   }
 
-  #readOne(cell: Cell, operation: Readable, index: number): void {
+  #readOne(cell: Cell, operation: ParsedOperation, index: number): void {
     const { answers } = this.#work
     const isLarge = LARGE.has(operation.op)
     if (isLarge) answers.flush()

@@ -1,5 +1,5 @@
 import type { Clock } from '../../base/clock.ts'
-import { encodeMessage } from '../protocol/messages.ts'
+import { encodeMessage, type Parts } from '../protocol/messages.ts'
 import type { FromWorker } from '../protocol/protocol.ts'
 
 /** More bytes than this are sent at once. */
@@ -24,8 +24,8 @@ export class Outbox {
   }
 
   /** Queues a message for the next {@link send} or {@link flush}. */
-  post(message: FromWorker): void {
-    const bytes = encodeMessage(message)
+  post(message: FromWorker, parts?: Parts, isJson?: boolean): void {
+    const bytes = encodeMessage({ message, parts, isJson })
     this.#messages.push(bytes)
     this.#bytes += bytes.length
     if (this.#bytes > POSTED_BYTES_MAX) this.flush()

@@ -5,6 +5,7 @@ import { StorePaths } from '../../base/store-paths.ts'
 import { joinWorkers } from '../../catalog/workers-lock.ts'
 import { dieWithout, listenToNode, writeToNode } from '../protocol/child-side.ts'
 import { logToNode } from '../protocol/log-message.ts'
+import { unpackCells } from '../protocol/packed.ts'
 import type { ToWorker, WorkerSettings } from '../protocol/protocol.ts'
 import { BatchRunner } from './batch-runner.ts'
 import { Outbox } from './outbox.ts'
@@ -20,16 +21,17 @@ class WorkerMain {
   /** While one runs. */
   #batch: Promise<void> | undefined
 
-  handle(message: ToWorker): void {
+  /** @param parts of the message: see messages.ts */
+  handle(message: ToWorker, parts: Buffer[]): void {
     // It only asks whether the process lives.
     if (message.type === 'ping') out.send({ type: 'pong' })
     else if (message.type === 'settings') {
       this.#start(message.settings)
       out.send({ type: 'ready' })
-    } else this.#handle(message)
+    } else this.#handle(message, parts)
   }
 
-  #handle(message: Exclude<ToWorker, { type: 'ping' | 'settings' }>): void {
+  #handle(message: Exclude<ToWorker, { type: 'ping' | 'settings' }>, parts: Buffer[]): void {
     const { cells, batches, tasks } = this.#started
     switch (message.type) {
       case 'batch':
@@ -38,7 +40,7 @@ class WorkerMain {
         for (const { cellId, record } of message.cells)
           if (record !== undefined) cells.setRecord(cellId, record)
         cells.local.pool.endWork()
-        this.#batch = batches.run(message.cells).finally(() => {
+        this.#batch = batches.run(unpackCells(message.cells, parts)).finally(() => {
           this.#batch = undefined
         })
         break
@@ -90,10 +92,11 @@ class WorkerMain {
       unshipped: (cellId) => out.send({ type: 'unshipped', cellId }),
       interrupted: (cellId) => out.send({ type: 'interrupted', cellId }),
     })
-    const { sqlPolicy, answerBytesMax, sliceMs, slowMs } = settings
-    const { openCellsMax } = settings.settings
-    const context = { sqlPolicy, answerBytesMax, clock: cells.settings.clock }
-    const batches = new BatchRunner(cells.local, context, { openCellsMax, sliceMs, slowMs }, out)
+    const { sqlPolicy, sliceMs, slowMs } = settings
+    const { openCellsMax, limits } = settings.settings
+    const bounds = { ...settings.bounds, limits }
+    const context = { sqlPolicy, answerBytesMax: bounds.result.bytesMax, clock: cells.settings.clock }
+    const batches = new BatchRunner(cells.local, context, { openCellsMax, bounds, sliceMs, slowMs }, out)
     const tasks = new WorkerTasks({
       cells,
       send: (message) => out.send(message),
@@ -120,4 +123,4 @@ class WorkerMain {
 const out = new Outbox(systemClock, writeToNode)
 const log = logToNode((message) => out.send(message))
 const worker = new WorkerMain()
-listenToNode((message) => worker.handle(message as ToWorker), log)
+listenToNode((message, parts) => worker.handle(message as ToWorker, parts), log)

@@ -6,6 +6,7 @@ import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import { GatedStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
+import { BOUNDS } from '../../support/request-bounds.ts'
 import { rejectedBy } from '../../support/thrown.ts'
 
 const HOUR_MS = 3_600_000
@@ -170,8 +171,7 @@ test('A cell that is deleted while its restore waits for its turn stays deleted'
 })
 
 describe('A deletion through a service', () => {
-  const serve = (store: CellStore) =>
-    new InProcessService(store, { restoreWaitMs: 1_000, answerBytesMax: 1_000 })
+  const serve = (store: CellStore) => new InProcessService(store, { restoreWaitMs: 1_000, bounds: BOUNDS })
 
   test('stores the last state before the files go, so that a restore brings it back', async () => {
     const store = await place.create(SHIPPED)

@@ -16,6 +16,7 @@ import { CellError } from '../../../src/errors.ts'
 import { GREETING_PATH, greeting, HEARTBEAT_MS } from '../../../src/http/owner-protocol.ts'
 import { InProcessService } from '../../../src/service/in-process-service.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
+import { BOUNDS } from '../../support/request-bounds.ts'
 import { StoreDirectory } from '../../support/store-directory.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 import { rejectedBy } from '../../support/thrown.ts'
@@ -36,7 +37,7 @@ async function openedHere() {
 
 async function servedByNode({ logger = silentLog, clock }: { logger?: Log; clock?: Clock } = {}) {
   const { store, paths } = await openStore(clock)
-  const service = new InProcessService(store, { restoreWaitMs: 20_000, answerBytesMax: 10_485_760 })
+  const service = new InProcessService(store, { restoreWaitMs: 20_000, bounds: BOUNDS })
   const server = await serveOwner(store, takeSocketPlace(paths), { service, logger })
   onTestFinished(() => server.stop({ drainMs: 0 }))
   const transport = (await connectSocket(server.path)) as Transport

@@ -87,7 +87,9 @@ export class ScriptedWorker implements WorkerHandle {
   /** The operations that it was given and is at work on, as the texts or keys of them. */
   get given(): string[] {
     const operations = this.batches.at(-1)?.cells.flatMap((cell) => cell.operations) ?? []
-    return operations.map((each) => (each.op === 'sql' ? each.sql : 'key' in each ? each.key : each.op))
+    return operations.map((each) =>
+      each.op === 'sql' ? each.sql : 'key' in each ? (each.key ?? each.op) : each.op,
+    )
   }
 
   /** Answers the first task of a kind. @param ms for which it has held the worker up */

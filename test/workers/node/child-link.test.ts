@@ -25,7 +25,7 @@ test('a piece with many messages is followed by whatever else the event loop has
   const taken: number[] = []
   new ChildLink<never, number>(child, (message) => taken.push(message))
   const piece = (from: number) =>
-    Buffer.concat(Array.from({ length: 100 }, (_, i) => encodeMessage(from + i)))
+    Buffer.concat(Array.from({ length: 100 }, (_, i) => encodeMessage({ message: from + i })))
   for (let i = 0; i < 10; i++) answers.write(piece(i * 100))
   let most = taken.length
   while (taken.length < 1_000) {
@@ -42,7 +42,7 @@ test('a long message in many pieces is read without such a pause', async () => {
   const taken: string[] = []
   new ChildLink<never, string>(child, (message) => taken.push(message))
   const text = 'x'.repeat(1_000_000)
-  const bytes = encodeMessage(text)
+  const bytes = encodeMessage({ message: text })
   for (let at = 0; at < bytes.length; at += 65_536) {
     answers.write(bytes.subarray(at, at + 65_536))
     expect(answers.isPaused()).toBe(false)

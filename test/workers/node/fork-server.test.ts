@@ -11,6 +11,7 @@ import { ForkServer } from '../../../src/workers/children/fork-server.ts'
 import { Workplace } from '../../support/cli/workplace.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 import { descendantsOf, forkServersOf, isAlive } from '../../support/processes.ts'
+import { statementsOf } from '../../support/request-bounds.ts'
 import { until } from '../../support/until.ts'
 import { openWorkerStore } from '../../support/worker-store.ts'
 
@@ -146,7 +147,7 @@ test('the end of a process is noticed while its fork server is stuck: how it end
 })
 
 test('a node whose fork server is stuck ends the statements that take too long, and stops', async () => {
-  const node = await openWorkerStore({ service: { statementMs: 200 } })
+  const node = await openWorkerStore({ service: { bounds: statementsOf(200) } })
   const { id } = node.store.createCell()
   await node.service.execute(id, { op: 'kv.incr', key: 'n' })
   const [stuck] = own()

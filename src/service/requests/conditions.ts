@@ -1,5 +1,10 @@
-import { CellError } from '../errors.ts'
-import type { HttpRequest } from './http-message.ts'
+import { CellError } from '../../errors.ts'
+
+/** The headers of a request that say when it may happen, as they were sent. */
+export interface Conditions {
+  ifMatch?: string | undefined
+  ifNoneMatch?: string | undefined
+}
 
 /** The version of an entry is its entity tag. It is a strong one: `ttl_seconds` counts down without a change of the entry. */
 export function etagOf(version: string): string {
@@ -11,9 +16,9 @@ export function etagOf(version: string): string {
  *
  * @throws `invalid_request` for a condition that cannot be judged: a change must not happen as if there were none
  */
-export function changeCondition(request: HttpRequest): string | null | undefined {
-  const match = request.header('if-match')?.trim()
-  const noneMatch = request.header('if-none-match')?.trim()
+export function changeCondition({ ifMatch, ifNoneMatch }: Conditions): string | null | undefined {
+  const match = ifMatch?.trim()
+  const noneMatch = ifNoneMatch?.trim()
   if (match !== undefined && noneMatch !== undefined) {
     throw badHeader('If-None-Match', 'must not come together with If-Match')
   }
@@ -28,8 +33,8 @@ export function changeCondition(request: HttpRequest): string | null | undefined
 }
 
 /** As {@link changeCondition}, for a deletion. */
-export function deleteCondition(request: HttpRequest): string | undefined {
-  const condition = changeCondition(request)
+export function deleteCondition(conditions: Conditions): string | undefined {
+  const condition = changeCondition(conditions)
   if (condition !== null) return condition
   throw badHeader('If-None-Match', 'of a deletion leaves nothing to delete: use If-Match')
 }
@@ -39,18 +44,17 @@ export function deleteCondition(request: HttpRequest): string | undefined {
  *
  * @throws `invalid_request`
  */
-export function refuseConditions(request: HttpRequest): void {
-  for (const header of ['If-Match', 'If-None-Match'])
-    if (request.header(header.toLowerCase()) !== undefined)
-      throw badHeader(
-        header,
-        'is not judged here: PUT or DELETE the key with it, or use if_version of a batch',
-      )
+export function refuseConditions({ ifMatch, ifNoneMatch }: Conditions): void {
+  if (ifMatch === undefined && ifNoneMatch === undefined) return
+  throw badHeader(
+    ifMatch === undefined ? 'If-None-Match' : 'If-Match',
+    'is not judged here: PUT or DELETE the key with it, or use if_version of a batch',
+  )
 }
 
 /** Whether the sender of a GET has this version already. `If-None-Match` may list several; a proxy may have weakened them. */
-export function isNotModified(request: HttpRequest, version: string): boolean {
-  const tags = request.header('if-none-match')?.split(',')
+export function isNotModified({ ifNoneMatch }: Conditions, version: string): boolean {
+  const tags = ifNoneMatch?.split(',')
   return (
     tags?.some((tag) => tag.trim() === '*' || tag.trim().replace(/^W\//, '') === etagOf(version)) ?? false
   )

@@ -1,6 +1,6 @@
-import { unknownName } from '../base/known-names.ts'
-import { pageLimit } from '../base/paging.ts'
-import { CellError } from '../errors.ts'
+import { unknownName } from '../../base/known-names.ts'
+import { pageLimit } from '../../base/paging.ts'
+import { CellError } from '../../errors.ts'
 
 /** No request has more than five. */
 const PARAMETERS_MAX = 64
@@ -47,6 +47,11 @@ export class Query<Name extends string = never> {
     if (value === undefined) return pageLimit(undefined, max, defaultValue)
     return pageLimit(/^\d{1,9}$/.test(value) ? Number(value) : Number.NaN, max)
   }
+}
+
+/** A parameter that is ignored would be a request that does something else than its sender wants. @throws `invalid_request` */
+export function refuseQuery(query: string, known: readonly string[] = []): void {
+  if (query !== '') new Query(query, known)
 }
 
 /** As HTML forms and URLSearchParams encode, but refuses what is not UTF-8 instead of replacing it with U+FFFD. */
