@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto'
 import { STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
-import type { Clock } from '../base/clock.ts'
 import { overLimit, TRY_LATER } from '../base/over-limit.ts'
-import { CellError, type CellErrorCode } from '../errors.ts'
-import { type BodyDrains, DRAIN_MS_MAX } from './body-drains.ts'
+import { CellError } from '../errors.ts'
+import type { Application } from './application.ts'
 import { withCommonHeaders } from './common-headers.ts'
 import type { ConnectionOrder } from './connection-order.ts'
 import { bodyBytes, type HttpResponse } from './http-message.ts'
+import { LINGER_MS_MAX } from './linger.ts'
 import { answer } from './node-listener.ts'
 import { problemResponse } from './problem.ts'
 
@@ -16,22 +16,14 @@ import { problemResponse } from './problem.ts'
  * would end those connections with a bare status line, even while an earlier request still waits for its answer, and the
  * client would take the one for the other.
  */
-export class Refusals {
-  readonly #clock: Clock
+export class ClientErrors {
+  readonly #application: Application
   readonly #order: ConnectionOrder
-  readonly #drains: BodyDrains
-  readonly #told: (code: CellErrorCode) => void
   readonly #refused = new WeakSet<Duplex>()
 
-  /** @param told called with the code of each refusal */
-  constructor(
-    { clock, order, drains }: { clock: Clock; order: ConnectionOrder; drains: BodyDrains },
-    told: (code: CellErrorCode) => void,
-  ) {
-    this.#clock = clock
+  constructor(application: Application, order: ConnectionOrder) {
+    this.#application = application
     this.#order = order
-    this.#drains = drains
-    this.#told = told
   }
 
   /** For the `clientError` event. After the first error, a connection's parser reports one again for all that follows. */
@@ -50,23 +42,20 @@ export class Refusals {
     }
     const why = refusalOf(error.code)
     const refusal = problem(why)
-    const end = () => this.#end(socket, wireText(refusal, this.#clock.now()))
-    this.#told(why.code)
+    const end = () => this.#end(socket, wireText(refusal, this.#application.clock.now()))
+    this.#application.counts.refused(why.code)
     if (response === undefined) end()
     else if (response.req.complete) response.once('finish', end)
     // The request's own body broke off. If it has an early answer, that is the answer.
-    else if (response.headersSent) {
-      this.#drains.answer(response.req)
-      this.#end(socket, '')
-    }
+    else if (response.headersSent) this.#end(socket, '')
     // Its turn has not come: Node.js keeps the order.
-    else if (response.socket === null) answer(response.req, response, refusal, this.#drains)
+    else if (response.socket === null) answer(this.#application, response.req, response, refusal)
     else end()
   }
 
   /** What the client still sends is dropped for a while, or it would see a reset instead of the answer. */
   #end(socket: Duplex, text: string): void {
-    const timer = this.#clock.setTimer(() => socket.destroy(), DRAIN_MS_MAX)
+    const timer = this.#application.clock.setTimer(() => socket.destroy(), LINGER_MS_MAX)
     socket.once('close', () => timer.cancel())
     socket.end(text)
     socket.resume()
@@ -82,13 +71,6 @@ export function missingHost(): HttpResponse {
 export function tooManyConnections(max: number): HttpResponse {
   const facts = { setting: 'connections.connectionsMax', limit: max }
   return problem(overLimit('busy', 'The node has no room for more connections', facts, TRY_LATER))
-}
-
-/** The answer on a connection beyond the bound of its address. */
-export function tooManyOfAddress(max: number): HttpResponse {
-  const facts = { setting: 'connections.connectionsPerAddressMax', limit: max, usage: max }
-  const has = `Your address has ${max} connections`
-  return problem(overLimit('busy', has, facts, 'Use them again, or close some.'))
 }
 
 function wireText({ status, headers, body }: HttpResponse, now: number): string {
