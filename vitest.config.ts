@@ -76,6 +76,7 @@ export default defineConfig({
   test: {
     include: SCRIPT === 'test:long' ? LONG : ['test/**/*.test.ts'],
     exclude: isShort ? [...configDefaults.exclude, ...LONG] : configDefaults.exclude,
+    setupFiles: ['test/support/restore-mocks.ts'],
     pool: 'forks',
     // Many tests wait: for processes that start, and for the disk.
     maxWorkers: 3,

@@ -76,14 +76,14 @@ export function checkOptions<T extends object>(given: T, shape: Shape<T>, contex
 }
 
 function check(given: unknown, shape: AnyShape, context: OptionContext): void {
-  if (typeof given !== 'object' || given === null || Array.isArray(given)) throw noObject(given, context)
+  if (!isPlain(given)) throw noObject(given, context)
   const { code = 'invalid_request', at = '' } = context
   // Also what is inherited: an option may come from defaults.
   for (const name in given) {
     const kind = Object.hasOwn(shape, name) ? shape[name] : undefined
     if (kind === undefined)
       throw unknownName(name, Object.keys(shape), { code, at, elsewhere: grouped(shape) })
-    const value: unknown = (given as Record<string, unknown>)[name]
+    const value = given[name]
     if (value === undefined ? kind.mayBeUndefined === true : kind.fits(value)) {
       if (kind.shape !== undefined && isPlain(value)) check(value, kind.shape, { code, at: `${at}${name}.` })
       continue
@@ -116,8 +116,8 @@ function grouped(shape: AnyShape): string[] {
   )
 }
 
-function isPlain(value: unknown): boolean {
-  return typeof value === 'object' && value !== null
+function isPlain(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** It may be there and undefined, as people write it, and counts as left out then. Not for what narrows or guards. */
@@ -196,8 +196,12 @@ export function either<A, B>(a: Kind<A>, b: Kind<B>): Kind<A | B> {
 
 /** An object with options of its own. */
 export function group<T extends object>(shape: Shape<T>): Kind<T> {
-  const fits = (value: unknown) => isPlain(value) && !Array.isArray(value)
-  return { what: 'an object', fits, shape: shape as AnyShape }
+  return { what: 'an object', fits: isPlain, shape: shape as AnyShape }
+}
+
+/** An object whose names are the caller's. */
+export function record<T extends object>(what: string): Kind<T> {
+  return { what, fits: isPlain }
 }
 
 /** Settings that have defaults, of which some are given. */

@@ -1,14 +1,5 @@
 import { isBytes } from '../base/any-realm.ts'
-import {
-  callback,
-  checkOptions,
-  FLAG,
-  having,
-  type Kind,
-  list,
-  maybe,
-  type Shape,
-} from '../base/option-shapes.ts'
+import { callback, checkOptions, FLAG, list, maybe, record, type Shape } from '../base/option-shapes.ts'
 import { CellError } from '../errors.ts'
 import type { OwnersNames } from './sql-policy/owners-names.ts'
 import { type Connection, openInMemory } from './sqlite.ts'
@@ -42,9 +33,7 @@ export interface OwnerFunctionsOptions {
 }
 
 export const OWNER_FUNCTIONS: Shape<OwnerFunctionsOptions> = {
-  functions: maybe({ ...having<object>(), what: 'an object of functions' } as Kind<
-    NonNullable<OwnerFunctionsOptions['functions']>
-  >),
+  functions: maybe(record('an object of functions')),
   extensions: maybe(list('paths')),
   tenantFunctions: maybe(list('names')),
 }

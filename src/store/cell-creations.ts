@@ -17,7 +17,6 @@ import type { CreateCellOptions } from './cell-directory.ts'
 import type { CellFiles } from './cell-files.ts'
 import type { CellsFolder } from './cells-folder.ts'
 import { orNoRoom } from './no-room.ts'
-import { ReturningCells } from './returning-cells.ts'
 import type { UnfinishedCells } from './unfinished-cells.ts'
 
 export interface CellCreationsParts {
@@ -224,5 +223,34 @@ export class CellCreations {
     } catch {
       // On a full disk, for example. The next start removes it.
     }
+  }
+}
+
+/** Cells whose restore brings them back. Each has room in its account's quota before the catalog has it. */
+class ReturningCells {
+  readonly #registry: CellRegistry
+  readonly #ofAccounts = new Map<string, Set<string>>()
+
+  constructor(registry: CellRegistry) {
+    this.#registry = registry
+  }
+
+  /** Those that are not in the catalog's count yet. */
+  count(accountId: string): number {
+    let count = 0
+    for (const id of this.#ofAccounts.get(accountId) ?? [])
+      if (this.#registry.find(id)?.deletedAt !== null) count++
+    return count
+  }
+
+  add(accountId: string, cellId: string): void {
+    const cells = this.#ofAccounts.get(accountId) ?? new Set()
+    this.#ofAccounts.set(accountId, cells.add(cellId))
+  }
+
+  delete(accountId: string, cellId: string): void {
+    const cells = this.#ofAccounts.get(accountId)
+    cells?.delete(cellId)
+    if (cells?.size === 0) this.#ofAccounts.delete(accountId)
   }
 }

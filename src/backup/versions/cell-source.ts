@@ -1,4 +1,4 @@
-import { judgedByReader, required, type Shape } from '../../base/option-shapes.ts'
+import { type Kind, required, type Shape, TEXT } from '../../base/option-shapes.ts'
 import { CellError } from '../../errors.ts'
 import type { PlanOptions } from './backup-types.ts'
 import { checkVersion } from './object-keys.ts'
@@ -19,10 +19,14 @@ export interface CellSource {
 /** Stamps have four digits for the year. */
 const TIMESTAMP_MAX = Date.UTC(9999, 0)
 
-/** Which state of a cell: {@link checkMoment} judges the rest. */
+const TIME: Kind<number> = {
+  what: 'a time in epoch milliseconds, before the year 9999',
+  fits: (value) => Number.isSafeInteger(value) && Number(value) >= 0 && Number(value) < TIMESTAMP_MAX,
+}
+/** Which state of a cell. */
 export const MOMENT: Shape<Pick<CellSource, 'version' | 'timestamp'>> = {
-  version: judgedByReader('a version'),
-  timestamp: judgedByReader('a time in epoch milliseconds'),
+  version: TEXT,
+  timestamp: TIME,
 }
 export const SOURCE: Shape<CellSource> = { cellId: required(), ...MOMENT }
 
@@ -42,14 +46,4 @@ export function checkMoment(
       field: 'timestamp',
     })
   if (version !== undefined) checkVersion(version, cellId)
-  const isTime =
-    Number.isSafeInteger(timestamp) && Number(timestamp) >= 0 && Number(timestamp) < TIMESTAMP_MAX
-  if (timestamp === undefined || isTime) return
-  throw new CellError(
-    'invalid_request',
-    'timestamp must be a time in epoch milliseconds, before the year 9999.',
-    {
-      field: 'timestamp',
-    },
-  )
 }

@@ -67,7 +67,7 @@ export class Retention {
     this.#pruner = new Pruner({ ...parts, ...this.#plans, notes: this.#notes })
   }
 
-  /** Call when a backup is stored. Never throws: the backup is stored already, and a later one prunes again. */
+  /** Call when a backup is stored. Never throws: the backup is stored already, and a later one prunes again. @internal */
   async backupStored(cellId: string, version: string, at: number, options: CallOptions = {}): Promise<void> {
     const { table, log } = this.#parts
     try {
@@ -133,6 +133,7 @@ export class Retention {
    * last may be removed. Call it in order: a later call replaces an earlier one.
    *
    * @throws `backup_not_found` if a prune has removed it meanwhile
+   * @internal
    */
   async recordProven(cellId: string, version: string, options: CallOptions = {}): Promise<void> {
     const record = async () => {
@@ -180,7 +181,7 @@ export class Retention {
     return { ...this.#plans, ...known, ...progress.lag(storeId) }
   }
 
-  /** A cell came back from a version: if this machine knows of no backup of it, this one is known now. Never throws: the cell is back. */
+  /** A cell came back from a version: if this machine knows of no backup of it, this one is known now. Never throws: the cell is back. @internal */
   restored(cellId: string, createdAt: number): void {
     const { table } = this.#parts
     try {
@@ -190,12 +191,12 @@ export class Retention {
     }
   }
 
-  /** Removes everything that the object store holds of a cell, and the local rows. Only for a cell that is deleted. */
+  /** Removes everything that the object store holds of a cell, and the local rows. Only for a cell that is deleted. @internal */
   async purge(cellId: string, { signal }: CallOptions = {}): Promise<PurgedObjects> {
     return await remembered(this.#inProgress.purge(cellId, () => this.#purge(cellId, { signal }), signal))
   }
 
-  /** Removes the local rows of a deleted cell. */
+  /** Removes the local rows of a deleted cell. @internal */
   forget(cellId: string): void {
     this.#parts.table.remove(cellId)
   }

@@ -104,7 +104,7 @@ class ArchiverMain {
     destination.moved.listen(() => send({ type: 'moved' }))
     const archiver = new Archiver({
       destination,
-      cells: this.#cells,
+      cells: this.#cells.port,
       paths: (id) => paths.cell(id),
       openReader: (_id, { databasePath }) => FileDatabaseReader.open(databasePath),
       limits,
@@ -134,7 +134,7 @@ class ArchiverMain {
       onProgress: (event) => sendSoon({ type: 'progress', id, event }),
     }
     try {
-      const value = await perform(archiver, job, options)
+      const value = await archiver[job.job](job.request as never, options)
       send({ type: 'reply', id, value, error: undefined })
     } catch (error) {
       send({ type: 'reply', id, value: undefined, error: toWireError(error) })
@@ -162,21 +162,6 @@ class ArchiverMain {
     await destination.objectStore.close()
     state.close()
     process.exit(0)
-  }
-}
-
-function perform(archiver: Archiver, job: ArchiverJob, options: JobOptions): Promise<unknown> {
-  switch (job.job) {
-    case 'backup':
-      return archiver.backup(job.request, options)
-    case 'restore':
-      return archiver.restore(job.request, options)
-    case 'branch':
-      return archiver.branch(job.request, options)
-    case 'verify':
-      return archiver.verify(job.request, options)
-    case 'settle':
-      return archiver.settle(job.request, options)
   }
 }
 

@@ -217,8 +217,8 @@ export class ArchiverJobs {
     if (job === 'verify' || job === 'branch' || job === 'settle') return
     try {
       if (job === 'restore') return await cells.endRestore(cellId)
-      await cells.failed(cellId)
-      await cells.endBackup(cellId)
+      await cells.cut(cellId, { method: 'failed', args: [] })
+      await cells.cut(cellId, { method: 'end', args: [] })
     } catch (err) {
       log.warn({ cellId, err }, 'could not end a backup of an archiver that has ended')
     }

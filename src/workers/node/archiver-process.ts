@@ -21,6 +21,7 @@ import {
 } from '../../backup/shipping/shipping-status.ts'
 import type { VerifyResult } from '../../backup/verify/verify-types.ts'
 import type { RestoreResult } from '../../backup/versions/backup-types.ts'
+import { backOffMs } from '../../base/back-off.ts'
 import { type Clock, type Timer, within } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { unlessAborted } from '../../base/unless-aborted.ts'
@@ -67,8 +68,7 @@ export interface ArchiverProcessParts {
 }
 
 /** Delays after a process has ended: its cause may last. */
-const RETRY_MS_MIN = 100
-const RETRY_MS_MAX = 10_000
+const BACK_OFF = { minMs: 100, maxMs: 10_000 }
 /** After its deadline, the time in which the archiver cancels what still runs. */
 const CANCEL_MS = 3_000
 
@@ -86,7 +86,7 @@ export class ArchiverProcess implements ArchiverClient {
   #child: ArchiverLink | undefined
   #isReady = false
   #watch: SilenceWatch | undefined
-  #retryMs = RETRY_MS_MIN
+  #retries = 0
   #retry: Timer | undefined
   #stopping = false
 
@@ -217,7 +217,7 @@ export class ArchiverProcess implements ArchiverClient {
         this.#jobs.progress(message)
         break
       case 'reply':
-        this.#retryMs = RETRY_MS_MIN
+        this.#retries = 0
         this.#jobs.settle(message)
         break
       case 'flushed':
@@ -296,8 +296,8 @@ export class ArchiverProcess implements ArchiverClient {
   }
 
   #startLater(): void {
-    this.#retry = this.#parts.clock.setTimer(() => this.start(), this.#retryMs, { keepsAlive: true })
-    this.#retryMs = Math.min(this.#retryMs * 2, RETRY_MS_MAX)
+    const waitMs = backOffMs(this.#retries++, BACK_OFF)
+    this.#retry = this.#parts.clock.setTimer(() => this.start(), waitMs, { keepsAlive: true })
   }
 }
 

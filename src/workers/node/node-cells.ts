@@ -1,6 +1,5 @@
 import type { BackupStart, KnownCell, RestoredCell, RestoreStart } from '../../backup/archiver/cell-port.ts'
-import type { BaseCut, BaseStart, IncrementalCut, StoredBackup } from '../../backup/changes/cell-cuts.ts'
-import type { KnownVersions } from '../../backup/changes/cell-cutter.ts'
+import type { CutCall, KnownVersions } from '../../backup/changes/cell-cutter.ts'
 import {
   type CollectedLook,
   type CollectLimits,
@@ -15,7 +14,7 @@ import { cellNotFound } from '../../catalog/cell-registry.ts'
 import type { StoreCore } from '../../store/store-core.ts'
 import type { Upkeep } from '../../store/upkeep.ts'
 import type { ServedCells } from '../protocol/archiver-protocol.ts'
-import type { CutCall, WorkerTask, WorkerTaskResults } from '../protocol/protocol.ts'
+import type { WorkerTask, WorkerTaskResults } from '../protocol/protocol.ts'
 import type { WorkerPool } from './worker-pool.ts'
 
 /**
@@ -63,42 +62,14 @@ export class NodeCells implements ServedCells {
 
   async beginBackup(cellId: string): Promise<BackupStart> {
     const record = this.#core.registry.require(cellId)
-    const known: KnownVersions = await this.#cut(cellId, { method: 'begin', args: [] })
+    const known = (await this.cut(cellId, { method: 'begin', args: [] })) as KnownVersions
     return { record, sizeBytes: this.#core.files.sizeBytes(cellId), ...known }
   }
 
-  dropChain(cellId: string): Promise<void> {
-    return this.#cut(cellId, { method: 'dropChain', args: [] })
-  }
-
-  claimVersion(cellId: string, version: string): Promise<void> {
-    return this.#cut(cellId, { method: 'claimVersion', args: [version] })
-  }
-
-  beginBase(cellId: string): Promise<BaseStart> {
-    return this.#cut(cellId, { method: 'beginBase', args: [] })
-  }
-
-  endBase(cellId: string, id: string, version: string): Promise<BaseCut> {
-    return this.#cut(cellId, { method: 'endBase', args: [id, version] })
-  }
-
-  cutIncremental(cellId: string, version: string, versionsMax: number): Promise<IncrementalCut | undefined> {
-    return this.#cut(cellId, { method: 'cutIncremental', args: [version, versionsMax] })
-  }
-
-  stored(cellId: string, backup: StoredBackup): Promise<void> {
-    return this.#cut(cellId, { method: 'stored', args: [backup] })
-  }
-
   /** A deleted cell has no state any more. */
-  async failed(cellId: string): Promise<void> {
-    if (this.#core.findCell(cellId)?.deletedAt === null)
-      await this.#cut(cellId, { method: 'failed', args: [] })
-  }
-
-  endBackup(cellId: string): Promise<void> {
-    return this.#cut(cellId, { method: 'end', args: [] })
+  async cut(cellId: string, call: CutCall): Promise<unknown> {
+    if (call.method === 'failed' && this.#core.findCell(cellId)?.deletedAt !== null) return undefined
+    return await this.#run({ task: 'cut', cellId, call })
   }
 
   async beginRestore(cellId: string): Promise<RestoreStart> {
@@ -175,10 +146,6 @@ export class NodeCells implements ServedCells {
   /** @param existed the cell existed when its restore began */
   #assertExists(cellId: string, existed: boolean): void {
     if (existed && this.#core.findCell(cellId)?.deletedAt !== null) throw cellNotFound()
-  }
-
-  async #cut<T>(cellId: string, call: CutCall): Promise<T> {
-    return (await this.#run({ task: 'cut', cellId, call })) as T
   }
 
   /** @param workerEnded called before the task is tried again */

@@ -1,5 +1,5 @@
 import type { RestoreStart } from '../../backup/archiver/cell-port.ts'
-import type { CellCutter } from '../../backup/changes/cell-cutter.ts'
+import type { CutCall } from '../../backup/changes/cell-cutter.ts'
 import type { CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
 import type { CellsMark } from '../../backup/changes/change-trackers.ts'
 import type { InstallOptions } from '../../backup/restore/cell-installer.ts'
@@ -64,14 +64,6 @@ type PackedRequest = Omit<Extract<CellOperation, CellRequest>, 'body'> & { body?
 export type PackedCell = Omit<BatchCell, 'operations'> & { operations: PackedOperation[] }
 /** An answer in a message: its JSON is the place of its part. */
 export type PackedAnswer = Omit<CellAnswer, 'json'> & { json: number }
-
-/** A call of the cell's cutter, without the cell's id. */
-export type CutCall = {
-  [Method in keyof CellCutter]: {
-    method: Method
-    args: Parameters<CellCutter[Method]> extends [string, ...infer Args] ? Args : never
-  }
-}[keyof CellCutter]
 
 /** Work on one cell outside the batches. Most of it takes long. */
 export type WorkerTask =

@@ -14,7 +14,7 @@ const SMALL_MUTANTS = countOf('CELLSTORE_MUTANTS')
 const LARGE_MUTANTS = Math.ceil(SMALL_MUTANTS / 10)
 const LIVE = ['what the cell holds now']
 
-let place: ScratchPlace
+const place = ScratchPlace.perTest()
 let corrupting: CorruptingStore
 let store: CellStore
 let cell: Cell
@@ -22,7 +22,6 @@ let cell: Cell
 let chain: string[]
 
 beforeEach(async () => {
-  place = new ScratchPlace()
   corrupting = new CorruptingStore(place.folder())
   store = await place.create({ objectStore: corrupting })
 })

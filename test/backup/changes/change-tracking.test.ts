@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { BackupProgressTable } from '../../../src/backup/changes/progress-table.ts'
 import { Segments } from '../../../src/backup/changes/segments.ts'
 import { isCellError } from '../../../src/errors.ts'
@@ -12,13 +12,7 @@ import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/
 import { StoreProcess } from '../../support/backup/store-process.ts'
 import { rejectedBy } from '../../support/thrown.ts'
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
-afterEach(() => {
-  vi.restoreAllMocks()
-})
+const place = ScratchPlace.perTest()
 
 /** Makes the engine checkpoint after every write, as a busy cell does after every few megabytes. */
 const EAGER = { checkpointBytes: 1 }

@@ -4,10 +4,9 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { KeptLog } from '../../support/kept-log.ts'
 
-let place: ScratchPlace
+const place = ScratchPlace.perTest()
 let log: KeptLog
 beforeEach(() => {
-  place = new ScratchPlace()
   log = new KeptLog()
 })
 

@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { setImmediate } from 'node:timers/promises'
-import { beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { readManifest } from '../../../src/backup/archive/archive-reader.ts'
 import { bufferBody, type ObjectStore } from '../../../src/backup/object-store/object-store.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
@@ -17,10 +17,7 @@ import { filesBelow } from '../../support/temp-directory.ts'
 import { codeOf, rejectedBy } from '../../support/thrown.ts'
 import { turnsUntil } from '../../support/turns.ts'
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
+const place = ScratchPlace.perTest()
 
 /** Opens what is left after the loss of everything local. */
 async function afterTotalLoss(

@@ -5,14 +5,13 @@ import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/
 import { collectAll } from '../../support/s3/object-store-checks.ts'
 import { rejectedBy } from '../../support/thrown.ts'
 
-let place: ScratchPlace
+const place = ScratchPlace.perTest()
 let store: CellStore
 let accountId: string
 /** Of the account: with a row of it, each flush has something to ship. */
 let writer: Cell
 
 beforeEach(async () => {
-  place = new ScratchPlace()
   // Flushes alone ship: the longest lag is over after all tests.
   store = await place.create({ backups: { maxLagMs: 3_600_000 } })
   accountId = store.accounts.create().id

@@ -8,6 +8,7 @@ import type { CreateCellOptions } from '../../../src/store/cell-directory.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import type { StoreOptions } from '../../../src/store/store-options.ts'
 import { FakeClock } from '../fake-clock.ts'
+import { perTest } from '../per-test.ts'
 import { StoreDirectory } from '../store-directory.ts'
 import { tempDirectory } from '../temp-directory.ts'
 
@@ -15,6 +16,11 @@ const HOUR_MS = 3_600_000
 
 /** A data directory and a folder of objects beside it, on a clock that the test moves. Checked and removed when the test has finished. */
 export class ScratchPlace {
+  /** One for each test: see {@link perTest}. */
+  static perTest(): ScratchPlace {
+    return perTest(() => new ScratchPlace())
+  }
+
   readonly root = tempDirectory('cellstore-backup')
   readonly directory = StoreDirectory.ofTest(path.join(this.root, 'data'))
   readonly objects = path.join(this.root, 'kept')
@@ -63,6 +69,11 @@ export class ScratchPlace {
    */
   advanceUntil<T>(work: Promise<T>, timerMsMax = HOUR_MS): Promise<T> {
     return this.clock.advanceUntil(work, timerMsMax)
+  }
+
+  /** {@link FakeClock.advanceUntil}, for as long as a flush waits. No lag and no wait for a turn comes to its end. */
+  soon<T>(work: Promise<T>): Promise<T> {
+    return this.advanceUntil(work, 1_000)
   }
 
   /**

@@ -11,8 +11,8 @@ import {
   putAnswer,
   putsAnswer,
   ttlAnswer,
-} from '../../../service/json/kv-answers.ts'
-import { noted } from '../../../service/json/schema-notes.ts'
+} from '../../../src/service/json/kv-answers.ts'
+import { noted } from '../../../src/service/json/schema-notes.ts'
 import type { Operations } from '../operation.ts'
 import { INCREMENTS, PAGE_QUERY, PUTS, WRITES } from './common.ts'
 

@@ -1,6 +1,6 @@
 import * as z from 'zod'
-import type { CellErrorCode } from '../../../errors.ts'
-import { noted } from '../../../service/json/schema-notes.ts'
+import type { CellErrorCode } from '../../../src/errors.ts'
+import { noted } from '../../../src/service/json/schema-notes.ts'
 
 /** Of a listing. */
 export const PAGE_QUERY = {

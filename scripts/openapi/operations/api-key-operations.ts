@@ -3,7 +3,7 @@ import {
   keysAnswer,
   revokedKeyAnswer,
   rotatedKeyAnswer,
-} from '../../answers/api-key-answers.ts'
+} from '../../../src/http/answers/api-key-answers.ts'
 import type { Operations } from '../operation.ts'
 import { PAGE_QUERY } from './common.ts'
 

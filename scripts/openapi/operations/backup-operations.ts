@@ -1,13 +1,13 @@
 import * as z from 'zod'
-import type { CellErrorCode } from '../../../errors.ts'
-import { noted } from '../../../service/json/schema-notes.ts'
+import type { CellErrorCode } from '../../../src/errors.ts'
 import {
   backupAnswer,
   backupPageAnswer,
   restoreAnswer,
   restorePlanAnswer,
   restoreStatusAnswer,
-} from '../../answers/backup-answers.ts'
+} from '../../../src/http/answers/backup-answers.ts'
+import { noted } from '../../../src/service/json/schema-notes.ts'
 import type { Operations } from '../operation.ts'
 import { PAGE_QUERY } from './common.ts'
 

@@ -1,5 +1,5 @@
-import { accountAnswer, accountPageAnswer } from '../../answers/account-answers.ts'
-import { createdKeyAnswer } from '../../answers/api-key-answers.ts'
+import { accountAnswer, accountPageAnswer } from '../../../src/http/answers/account-answers.ts'
+import { createdKeyAnswer } from '../../../src/http/answers/api-key-answers.ts'
 import type { Operations } from '../operation.ts'
 import { PAGE_QUERY } from './common.ts'
 

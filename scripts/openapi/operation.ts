@@ -1,5 +1,5 @@
 import type * as z from 'zod'
-import type { CellErrorCode } from '../../errors.ts'
+import type { CellErrorCode } from '../../src/errors.ts'
 
 export interface Success {
   readonly status: number

@@ -1,5 +1,5 @@
-import type { CellErrorCode } from '../../../errors.ts'
-import { batchAnswer, sqlAnswer } from '../../../service/json/sql-answers.ts'
+import type { CellErrorCode } from '../../../src/errors.ts'
+import { batchAnswer, sqlAnswer } from '../../../src/service/json/sql-answers.ts'
 import type { Operations } from '../operation.ts'
 import { INCREMENTS, PUTS, WRITES } from './common.ts'
 

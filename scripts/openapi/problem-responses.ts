@@ -1,12 +1,13 @@
-import type { CellErrorCode } from '../../errors.ts'
-import { STATUS_OF_CODE } from '../problem.ts'
+import type { ZodOpenApiResponseObject } from 'zod-openapi'
+import type { CellErrorCode } from '../../src/errors.ts'
+import { STATUS_OF_CODE } from '../../src/http/problem.ts'
 
 export const REQUEST_ID = { 'X-Request-Id': { $ref: '#/components/headers/RequestId' } }
 const RETRY_AFTER = { 'Retry-After': { $ref: '#/components/headers/RetryAfter' } }
 
 /** The responses of refused and failed requests. Routes that give the same codes with a status share one. */
 export class ProblemResponses {
-  readonly components: Record<string, object> = {}
+  readonly components: Record<string, ZodOpenApiResponseObject> = {}
   readonly #names = new Map<string, string>()
 
   /** For each status a response with the codes that the operation gives with it, and no other. */
@@ -30,10 +31,10 @@ export class ProblemResponses {
   }
 }
 
-function responseOf(status: number, codes: readonly CellErrorCode[]): object {
+function responseOf(status: number, codes: readonly CellErrorCode[]): ZodOpenApiResponseObject {
   const schema = {
     allOf: [{ $ref: '#/components/schemas/Problem' }],
-    properties: { code: { enum: codes } },
+    properties: { code: { enum: [...codes] } },
   }
   const waits = status === 429 || status === 503
   return {

@@ -1,11 +1,11 @@
 import * as z from 'zod'
-import { noted } from '../../../service/json/schema-notes.ts'
 import {
   cellAnswer,
   cellPageAnswer,
   deletedCellAnswer,
   describedCellAnswer,
-} from '../../answers/cell-answers.ts'
+} from '../../../src/http/answers/cell-answers.ts'
+import { noted } from '../../../src/service/json/schema-notes.ts'
 import type { Operations } from '../operation.ts'
 import { PAGE_QUERY } from './common.ts'
 

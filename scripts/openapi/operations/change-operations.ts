@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { noted } from '../../../service/json/schema-notes.ts'
+import { noted } from '../../../src/service/json/schema-notes.ts'
 import type { Operations } from '../operation.ts'
 
 /** Commits of a cell. */
