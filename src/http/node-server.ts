@@ -8,6 +8,7 @@ import type { Audience } from './audience.ts'
 import { BodyDrains } from './body-drains.ts'
 import { type ConnectionLimits, defaultConnectionLimits } from './connection-limits.ts'
 import { ConnectionOrder } from './connection-order.ts'
+import type { ConsoleListener } from './console-files.ts'
 import { FirstReads } from './first-reads.ts'
 import type { HttpResponse } from './http-message.ts'
 import type { MemoryUse } from './memory-budgets.ts'
@@ -29,6 +30,8 @@ export interface NodeServerOptions extends Omit<ApplicationOptions, 'shutdown'> 
   connections?: Partial<ConnectionLimits> | undefined
   /** Whom it serves; the holders of API keys by default. */
   audience?: Audience | undefined
+  /** Serves the console, too. */
+  console?: ConsoleListener | undefined
 }
 
 /** A `node:http` server over a store, with bounds on every connection and a graceful end. */
@@ -43,7 +46,7 @@ export class NodeServer {
   #connections = 0
   #stopped: Promise<void> | undefined
 
-  constructor(store: CellDirectory, { connections, audience, ...options }: NodeServerOptions = {}) {
+  constructor(store: CellDirectory, { connections, audience, console, ...options }: NodeServerOptions = {}) {
     const limits = { ...defaultConnectionLimits(store.settings.openCellsMax), ...connections }
     this.#store = store
     const application = new Application(store, { ...options, shutdown: this.#shutdown.signal }, audience)
@@ -66,7 +69,7 @@ export class NodeServer {
       const surplus = this.#surplus.get(request.socket)
       if (surplus !== undefined) answer(request, response, surplus, drains)
       else if (lacksHost(request)) answer(request, response, missingHost(), drains)
-      else listener(request, response)
+      else if (console?.(request, response) !== true) listener(request, response)
     }
     this.#server = createServer(
       {

@@ -1,0 +1,3 @@
+export function NodePage() {
+  return <p>later</p>
+}
