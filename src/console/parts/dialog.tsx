@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact'
-import { useEffect, useId, useRef } from 'preact/hooks'
+import { useId, useLayoutEffect, useRef } from 'preact/hooks'
 import { Failure } from './failure.tsx'
 
 interface DialogProps {
@@ -22,7 +22,8 @@ interface DialogProps {
 export function Dialog(props: DialogProps) {
   const element = useRef<HTMLDialogElement>(null)
   const title = useId()
-  useEffect(() => {
+  // Before anything else is typed.
+  useLayoutEffect(() => {
     element.current?.showModal()
     const first = element.current?.querySelector<HTMLElement>('[data-first], input, textarea, select')
     first?.focus()

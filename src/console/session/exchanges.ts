@@ -17,8 +17,8 @@ export interface Exchange {
 const KEPT = 300
 const RETRY_MS = 1_500
 
-/** The server gave no answer. */
-export class ServerAway extends Error {
+/** The server gave no answer. As what `fetch` throws, so that a stream of changes is asked for again. */
+export class ServerAway extends TypeError {
   constructor(cause: unknown) {
     super('The server does not answer.', { cause })
   }

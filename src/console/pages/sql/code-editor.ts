@@ -75,16 +75,38 @@ const faults = StateField.define<DecorationSet>({
  */
 const typedOver = EditorView.domEventHandlers({
   beforeinput(event, view) {
-    const { from, to, empty } = view.state.selection.main
     const { data, inputType, isComposing } = event
-    if (inputType !== 'insertText' || data === null || empty || isComposing) return false
-    const insert = () => view.state.update(view.state.replaceSelection(data), { userEvent: 'input.type' })
+    const { from, to } = selectionIn(view)
+    if (inputType !== 'insertText' || data === null || from === to || isComposing) return false
+    const insert = () =>
+      view.state.update({
+        changes: { from, to, insert: data },
+        selection: { anchor: from + data.length },
+        userEvent: 'input.type',
+      })
     const handlers = view.state.facet(EditorView.inputHandler)
     if (!handlers.some((handle) => handle(view, from, to, data, insert))) view.dispatch(insert())
     event.preventDefault()
     return true
   },
 })
+
+/** What is selected in the document: the editor hears of it a moment later. */
+function selectionIn(view: EditorView): { from: number; to: number } {
+  // Only Chromium's shadow roots have it.
+  const selection = (view.root as { getSelection?: () => Selection | null }).getSelection?.()
+  if (
+    selection?.anchorNode == null ||
+    selection.focusNode === null ||
+    !view.contentDOM.contains(selection.anchorNode)
+  )
+    return view.state.selection.main
+  const ends = [
+    view.posAtDOM(selection.anchorNode, selection.anchorOffset),
+    view.posAtDOM(selection.focusNode, selection.focusOffset),
+  ]
+  return { from: Math.min(...ends), to: Math.max(...ends) }
+}
 
 /**
  * CodeMirror, in a shadow root: there its styles are sheets that it constructs, which the policy of the page allows. In the

@@ -33,7 +33,7 @@ export function SchemaTree({ id, schema, sizeBytes, onPick }: SchemaTreeProps) {
       <h2>Schema</h2>
       <Failure error={schema.error} />
       {schema.data?.length === 0 && <p class="muted">There is no table yet.</p>}
-      <ul>
+      <ul hidden={!schema.data?.length}>
         {schema.data?.map((table) => (
           <li key={table.name}>
             <details>
