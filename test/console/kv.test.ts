@@ -26,11 +26,11 @@ test('keys are a tree by colons, and a prefix narrows it', async () => {
     'user:1:mail': 'a@x',
     'user:2:name': 'Bob',
   })
-  expect(await keys(page).getByRole('button').allInnerTexts()).toEqual(['plan', 'user:'])
+  await expect.poll(() => keys(page).getByRole('button').allInnerTexts()).toEqual(['plan', 'user:'])
   await keys(page).getByRole('button', { name: 'user:' }).click()
   await keys(page).getByRole('button', { name: '1:' }).click()
   await keys(page).getByRole('button', { name: 'name' }).click()
-  expect(await page.getByLabel('Value').inputValue()).toBe('Ann')
+  await expect.poll(() => page.getByLabel('Value').inputValue()).toBe('Ann')
   await page.getByLabel('Prefix of the keys').fill('user:2')
   await expect.poll(() => keys(page).getByRole('button').allInnerTexts()).toEqual([':'])
   await page.getByLabel('Prefix of the keys').fill('none')
@@ -151,6 +151,6 @@ describe('many entries', () => {
     await page.getByLabel('Prefix of the keys').fill('user:999999')
     await keys(page).getByRole('button', { name: ':' }).click()
     await keys(page).getByRole('button', { name: 'name' }).click()
-    expect(await page.getByLabel('Value').inputValue()).toBe('x')
+    await expect.poll(() => page.getByLabel('Value').inputValue()).toBe('x')
   })
 })
