@@ -24,7 +24,7 @@ export function SignIn({ why, onOpen }: { why: string | undefined; onOpen: (sess
     if (kept !== undefined && why === undefined) void open(kept, true)
   }, [])
   return (
-    <div class="sign-in">
+    <main class="sign-in">
       <form
         onSubmit={(event) => {
           event.preventDefault()
@@ -53,6 +53,6 @@ export function SignIn({ why, onOpen }: { why: string | undefined; onOpen: (sess
           {isRunning ? 'Signing in…' : 'Sign in'}
         </button>
       </form>
-    </div>
+    </main>
   )
 }

@@ -24,10 +24,13 @@ export function Dialog(props: DialogProps) {
   const title = useId()
   // Before anything else is typed.
   useLayoutEffect(() => {
-    element.current?.showModal()
+    const dialog = element.current
+    dialog?.showModal()
     const first = element.current?.querySelector<HTMLElement>('[data-first], input, textarea, select')
     first?.focus()
     if (first instanceof HTMLInputElement) first.select()
+    // So that the browser gives the focus back to what had it.
+    return () => dialog?.close()
   }, [])
   const { isReady = true, isRunning = false } = props
   return (
@@ -35,11 +38,12 @@ export function Dialog(props: DialogProps) {
       ref={element}
       class={props.isWide ? 'wide' : ''}
       aria-labelledby={title}
-      onClose={props.onClose}
-      onCancel={props.onClose}
+      onCancel={(event) => {
+        event.preventDefault()
+        props.onClose()
+      }}
     >
       <form
-        method="dialog"
         onSubmit={(event) => {
           event.preventDefault()
           if (isReady && !isRunning) props.onSubmit?.()
