@@ -1,4 +1,5 @@
 import uPlot from 'uplot'
+import { moment } from '../../parts/format.ts'
 
 export interface Chart {
   /** Times in seconds since 1970, and a value for each. */
@@ -33,8 +34,8 @@ export function openChart(place: HTMLElement, label: string, unit: string): Char
         },
       ],
       axes: [
-        { ...axis },
-        { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => `${tick} ${unit}`) },
+        { ...axis, space: 90, values: (_, ticks) => ticks.map((tick) => moment(tick * 1_000).slice(11)) },
+        { ...axis, size: 72, values: (_, ticks) => ticks.map((tick) => `${tick} ${unit}`) },
       ],
       scales: { y: { range: (_, __, max) => [0, Math.max(1, max * 1.1)] } },
     },

@@ -87,7 +87,7 @@ export function NodePage() {
         <Figure name="Median answer" value={quantile(answered, 0.5)} />
         <Figure name="99 of 100 within" value={quantile(answered, 0.99)} />
       </dl>
-      <div class="notice">
+      <div class="notice plain">
         <p>
           Requests of all accounts, commits, lag, workers, slow statements and failures are for the owner of
           the machine: <code>cellstore status</code>, the log, and <code>--metrics-port</code>. No API key

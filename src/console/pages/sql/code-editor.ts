@@ -129,6 +129,7 @@ export function openCodeEditor(host: HTMLElement, { label, text, onChange, onRun
       extensions: [
         Prec.highest(keymap.of([{ key: 'Mod-Enter', run }])),
         basicSetup,
+        EditorView.lineWrapping,
         language.of(ofTables({})),
         theme,
         syntaxHighlighting(colours),

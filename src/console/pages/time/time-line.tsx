@@ -7,17 +7,21 @@ const HEIGHT = 48
 
 interface TimeLineProps {
   history: CellHistory
+  /** Whether the cell is there: what it has committed since the last of it was stored can be stored, and restored. */
+  goesOn: boolean
   shown: Span
   at: number
   onPick: (at: number) => void
 }
 
 /** All that is stored of a cell, on one line: the moments that can be restored, the gaps, and the versions. */
-export function TimeLine({ history, shown, at, onPick }: TimeLineProps) {
+export function TimeLine({ history, goesOn, shown, at, onPick }: TimeLineProps) {
   const length = Math.max(1, shown.to - shown.from)
   const place = (time: number) => ((time - shown.from) / length) * WIDTH
   const spans = history.spans.filter(({ from, to }) => to >= shown.from && from <= shown.to)
   const versions = history.versions.filter(({ created_at }) => Date.parse(created_at) >= shown.from)
+  const last = history.spans.at(-1)
+  const open = goesOn && last !== undefined ? Math.max(0, place(last.to)) : undefined
   return (
     <div class="time-line">
       <div class="time-band">
@@ -35,6 +39,9 @@ export function TimeLine({ history, shown, at, onPick }: TimeLineProps) {
               />
             )
           })}
+          {open !== undefined && (
+            <rect class="time-open" x={open} y={18} width={Math.max(0, WIDTH - open)} height={22} />
+          )}
           {versions.map(({ version, kind, created_at }) => (
             <rect
               key={version}
@@ -61,8 +68,8 @@ export function TimeLine({ history, shown, at, onPick }: TimeLineProps) {
         <span>{moment(shown.to)}</span>
       </div>
       <p class="time-key muted small">
-        <span class="swatch span" /> to the second <span class="swatch gap" /> gap: versions only{' '}
-        <span class="swatch version" /> version
+        <span class="swatch span" /> to the second <span class="swatch open" /> stored first, if it changed{' '}
+        <span class="swatch gap" /> gap: versions only <span class="swatch version" /> version
       </p>
     </div>
   )

@@ -130,7 +130,7 @@ export function TimePage({ id, name, isDeleted, onChanged }: TimePageProps) {
         </Empty>
       ) : (
         <>
-          <TimeLine history={loaded} shown={shown} at={at} onPick={pick} />
+          <TimeLine history={loaded} goesOn={!isDeleted} shown={shown} at={at} onPick={pick} />
           <div class="moment fields">
             <Field
               label="Moment"
