@@ -3,7 +3,7 @@ import { isProblem } from '../../client/index.ts'
 import { ServerAway } from '../session/exchanges.ts'
 
 /** The sentence for people. */
-export function sentenceOf(error: unknown): string {
+function sentenceOf(error: unknown): string {
   return isProblem(error) || error instanceof ServerAway || error instanceof TypeError
     ? error.message
     : String(error)

@@ -8,7 +8,7 @@ const KEPT_KEY = 'cellstore-key'
 const HINT_LENGTH = 12
 
 /** The server is where the page came from; it may be below a path of a proxy. */
-export const BASE_URL = new URL('.', document.baseURI).href.replace(/\/$/, '')
+const BASE_URL = new URL('.', document.baseURI).href.replace(/\/$/, '')
 
 /** A restore that can be undone. */
 export interface Undo {

@@ -9,7 +9,7 @@ const EXECUTABLE = PLACES.find((place) => place !== '' && fs.existsSync(place))
 const WAIT_MS_MAX = 30_000
 
 /** Why no browser can be driven here; undefined where one can. */
-export const noBrowser: string | undefined =
+const noBrowser: string | undefined =
   EXECUTABLE === undefined
     ? 'there is no Chromium: apt-get install chromium, or name one in CHROMIUM'
     : undefined

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import type { AnswerOf, Client, operations } from '../../../client/index.ts'
+import type { Client } from '../../../client/index.ts'
 import { Dialog } from '../../parts/dialog.tsx'
 import { Failure } from '../../parts/failure.tsx'
 import { Field } from '../../parts/field.tsx'
@@ -8,9 +8,8 @@ import { PagedTable } from '../../parts/paged-table.tsx'
 import { useLoad, useWork } from '../../parts/use-load.ts'
 import { useSession } from '../../parts/use-session.ts'
 import { CreateKey, NewKey } from './key-dialogs.tsx'
-import { QuotasDialog, quotasInWords } from './quotas-dialog.tsx'
+import { type Account, QuotasDialog, quotasInWords } from './quotas-dialog.tsx'
 
-export type Account = AnswerOf<operations['listAccounts']>['accounts'][number]
 type Asked =
   | { kind: 'create' }
   | { kind: 'key' | 'quotas'; account: Account }

@@ -1,10 +1,12 @@
 import { useState } from 'preact/hooks'
+import type { AnswerOf, operations } from '../../../client/index.ts'
 import { Dialog } from '../../parts/dialog.tsx'
 import { Field } from '../../parts/field.tsx'
 import { bytes, count } from '../../parts/format.ts'
 import { useWork } from '../../parts/use-load.ts'
 import { useSession } from '../../parts/use-session.ts'
-import type { Account } from './accounts-page.tsx'
+
+export type Account = AnswerOf<operations['listAccounts']>['accounts'][number]
 
 const QUOTAS = [
   ['cells_max', 'Cells'],

@@ -1,7 +1,7 @@
 import type { Client } from '../../../client/index.ts'
 
 /** Keys are a tree by colons: `user:1:name` is in the group `user:1:`, and that one in `user:`. */
-export const SEPARATOR = ':'
+const SEPARATOR = ':'
 /** Nodes that are loaded at once. */
 const LEVEL = 200
 const LISTED = 1_000

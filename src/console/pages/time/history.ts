@@ -37,7 +37,7 @@ export async function loadHistory(client: Client, id: string, signal: AbortSigna
 }
 
 /** In order, those that touch as one: a page of the list knows of its own versions only. */
-export function joined(spans: readonly Span[]): Span[] {
+function joined(spans: readonly Span[]): Span[] {
   const joint: Span[] = []
   for (const span of [...spans].sort((a, b) => a.from - b.from)) {
     const last = joint.at(-1)
