@@ -2,7 +2,7 @@ import { defineConfig } from 'tsup'
 
 /**
  * The library; its client, and what helps tests; the command, whose first file must run on any Node (see
- * src/cli/cellstore.ts); and the first files of the worker processes, of the archiver process, of the checker processes, of the fork server and of the restore threads.
+ * src/cli/cellstore.ts); and the first files of the worker processes, of the archiver process, of the checker processes and of the restore threads.
  */
 export default defineConfig([
   {
@@ -14,7 +14,6 @@ export default defineConfig([
       worker: 'src/workers/worker/worker-main.ts',
       archiver: 'src/workers/archiver/archiver-main.ts',
       checker: 'src/workers/checker/checker-main.ts',
-      'fork-server': 'src/workers/fork-server/fork-server-main.ts',
       'restore-thread': 'src/backup/restore/restore-thread-main.ts',
     },
     format: ['esm'],

@@ -10,6 +10,7 @@ import { Worker } from 'node:worker_threads'
 import { NodeServer } from '../src/http/node-server.ts'
 import { StoreCore } from '../src/store/store-core.ts'
 import { WorkerService } from '../src/workers/node/worker-service.ts'
+import { statementsOf } from '../test/support/request-bounds.ts'
 import { HEAD, report } from './side-by-side.ts'
 
 const BODY_BYTES = 2_097_152
@@ -180,8 +181,7 @@ const service = new WorkerService(store, {
   objectStore: undefined,
   workers: 1,
   waitMs: 20_000,
-  answerBytesMax: 10_485_760,
-  statementMs: 5_000,
+  bounds: statementsOf(5_000),
 })
 await service.start()
 const server = new NodeServer(store, { service })

@@ -20,7 +20,7 @@ const OUTPUTS = ['index.js', 'index.d.ts', 'client.d.ts', 'testing.d.ts', 'cells
  * Development dependencies that the sources import are bundled. zod is one: it comes in a hundred files, which took each
  * process of a node 80 ms to load. Their licenses go into the build.
  */
-const BUNDLED = ['zod']
+const BUNDLED = ['zod', 'eventsource-parser']
 /** What the console is made of, as the browser gets it. */
 const BUNDLED_INTO_CONSOLE = [
   'preact',
@@ -40,6 +40,7 @@ const BUNDLED_INTO_CONSOLE = [
   ...['common', 'highlight', 'lr'].map((name) => `@lezer/${name}`),
   '@marijn/find-cluster-break',
   'crelt',
+  'eventsource-parser',
   'style-mod',
   'w3c-keyname',
 ]

@@ -5,9 +5,9 @@
 import fs from 'node:fs'
 import { pathToFileURL } from 'node:url'
 import openapiTypeScript, { astToString } from 'openapi-typescript'
-import { describeRoutes, type OpenApiDocument } from '../src/http/openapi/document.ts'
-import { OPERATIONS } from '../src/http/openapi/operations.ts'
 import { ROUTES } from '../src/http/routes.ts'
+import { describeRoutes, type OpenApiDocument } from './openapi/document.ts'
+import { OPERATIONS } from './openapi/operations.ts'
 
 const PROJECT = new URL('../', import.meta.url)
 const BY = 'Made by `npm run openapi`.'
@@ -42,7 +42,7 @@ function tableOf({ paths }: OpenApiDocument): string {
         method: method.toUpperCase(),
         path,
         query: inQuery.map(({ name }) => name),
-        hasBody: requestBody !== undefined,
+        body: requestBody === undefined ? null : inBody,
         idempotent,
         ...(responses['200']?.content?.['application/vnd.sqlite3'] && { answersFile: true }),
       }

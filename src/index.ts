@@ -172,14 +172,13 @@ export type {
 export type {
   BatchableOperation,
   BatchOperation,
-  BodyBounds,
   CellOperation,
   JsonText,
   OperationResults,
+  PlainOperation,
   ReadOperation,
+  RequestBounds,
   ResultOf,
-  UnreadKind,
-  UnreadOperation,
 } from './service/operations.ts'
 
 // What a store says of itself
@@ -202,6 +201,7 @@ export type {
 export type { Clock, Timer } from './base/clock.ts'
 export { DEFAULT_LIMITS, type Limits, type ResultLimits } from './base/limits.ts'
 export type { Log } from './base/log.ts'
+export type { Given, Some } from './base/option-shapes.ts'
 export {
   CellError,
   type CellErrorCode,

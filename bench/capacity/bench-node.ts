@@ -4,6 +4,7 @@ import { readOwner } from '../../src/catalog/directory-lock.ts'
 import { StoreCore } from '../../src/store/store-core.ts'
 import type { BackupSettings } from '../../src/store/store-options.ts'
 import { WorkerService } from '../../src/workers/node/worker-service.ts'
+import { statementsOf } from '../../test/support/request-bounds.ts'
 
 /** Without these no backup is made that the benchmark did not ask for. */
 export const BY_HAND = { snapshotEveryMs: null, incrementalEveryMs: null, drillEveryMs: null } as const
@@ -48,8 +49,7 @@ export class BenchNode {
       objectStore,
       workers,
       waitMs: 600_000,
-      answerBytesMax: 10_485_760,
-      statementMs: 600_000,
+      bounds: statementsOf(600_000),
       limits: { holdMs: 600_000 },
     })
     await service.start()

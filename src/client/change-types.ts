@@ -3,9 +3,9 @@ export interface ChangesArguments {
   /** The cell. */
   id: string
   /** Commits that touch keys with this prefix. */
-  prefix?: string | undefined
+  prefix?: string
   /** Commits that touch these tables; together with `prefix`, commits that touch either. */
-  tables?: readonly string[] | undefined
+  tables?: readonly string[]
 }
 
 /** Which changes, and from where on. */
@@ -14,8 +14,8 @@ export interface ChangesOptions {
   lastEventId?: string | undefined
   /** Ends the watch: the iterator throws its reason. */
   signal?: AbortSignal | undefined
-  /** More headers of the requests. */
-  headers?: Readonly<Record<string, string>> | undefined
+  /** More headers of the requests, in any form that `fetch` takes. */
+  headers?: RequestInit['headers'] | undefined
 }
 
 /** What a watcher of a cell is told: docs/http-api.md. */

@@ -7,7 +7,7 @@ import type { Problem } from './types.ts'
 /** How a stream is asked for, and what is waited for before it is asked for again. */
 export interface ChangesSource {
   /** @throws `ProblemError` for a refusal, `ConnectionLost`; `TypeError` for what was asked wrongly, or not answered by a server */
-  open(headers: Record<string, string>): Promise<Response>
+  open(headers: Headers): Promise<Response>
   wait(ms: number, signal?: AbortSignal): Promise<void>
 }
 
@@ -33,7 +33,8 @@ export async function* readChanges(
     signal?.throwIfAborted()
     const reader = new EventReader()
     try {
-      const sent = { ...headers, ...(last === undefined ? {} : { 'last-event-id': last }) }
+      const sent = new Headers(headers)
+      if (last !== undefined) sent.set('last-event-id', last)
       for await (const event of reader.read(bodyOf(await source.open(sent)))) {
         if (event.type === 'end') throw ended(event)
         yield event

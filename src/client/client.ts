@@ -1,9 +1,12 @@
+import { ArgumentError, checkedArguments, checkNames } from './arguments.ts'
 import { checkBaseUrl } from './base-url.ts'
 import { type ChangesSource, readChanges } from './changes.ts'
 import { fetchOrLose, isProblemDocument } from './connection-lost.ts'
+import { fetchForLong } from './long-calls.ts'
 import type { OperationRow } from './operation-row.ts'
 import { OPERATIONS } from './operations.generated.ts'
 import { ProblemError } from './problem-error.ts'
+import { Redirected } from './redirected.ts'
 import type { CallOptions, Client, Problem, ProblemCode } from './types.ts'
 import { wait } from './wait.ts'
 
@@ -22,6 +25,10 @@ export interface ClientOptions {
   /** In place of a timer between tries, for tests. Rejects once the signal is aborted. */
   wait?: ((ms: number, signal?: AbortSignal) => Promise<void>) | undefined
 }
+
+const OPTION_NAMES = ['baseUrl', 'apiKey', 'fetch', 'retries', 'retryAfterMsMax', 'wait']
+const CALL_NAMES = ['signal', 'idempotencyKey', 'headers']
+const CHANGES_NAMES = ['lastEventId', 'signal', 'headers']
 
 /** The server refused these before their work began, so that any call may be sent again. */
 const BEFORE_WORK: readonly ProblemCode[] = ['rate_limited', 'busy', 'cell_restoring']
@@ -45,15 +52,16 @@ type Arguments = Readonly<Record<string, unknown>>
  *
  * A call that is answered 429 or 503 is sent again after its `Retry-After`, if the server had not begun its work or the call
  * can be repeated: a GET, PUT or DELETE, and `createCell`, of which every call has an idempotency key. A call has no deadline
- * but its `signal`.
+ * but its `signal`, unless `fetch` is the caller's own. No redirect is followed: the key stays with the server that it was given for.
  *
- * @throws `TypeError` for a `baseUrl` that no request can have
+ * @throws `TypeError` for a `baseUrl` that no request can have, and for options that are not known
  */
 export function createClient(options: ClientOptions): Client {
+  checkNames(options, OPTION_NAMES, 'options')
   checkBaseUrl(options.baseUrl, options.fetch !== undefined)
   const methods = Object.entries<OperationRow>(OPERATIONS).map(([id, row]) => [
     id,
-    (args: Arguments = {}, call: CallOptions = {}) => perform(row, args, call, options),
+    async (args: Arguments = {}, call: CallOptions = {}) => await perform(row, args, call, options),
   ])
   const importing = (args: ImportArguments, call: CallOptions = {}) => importCell(args, call, options)
   return { ...Object.fromEntries(methods), importCell: importing, changes: changesOf(options) } as Client
@@ -63,40 +71,46 @@ const CHANGES: OperationRow = {
   method: 'GET',
   path: '/v1/databases/{id}/changes',
   query: ['prefix', 'tables'],
-  hasBody: false,
+  body: null,
   idempotent: false,
 }
 
 function changesOf(options: ClientOptions): Client['changes'] {
-  const fetch = fetchOrLose(options.fetch)
-  return ({ tables, ...args }, given = {}) => {
+  const fetch = fetchOrLose(options.fetch ?? fetchForLong)
+  return async function* (args, given = {}) {
+    checkNames(given, CHANGES_NAMES, 'options')
+    const { tables, ...others } = checkedArguments(CHANGES, args as unknown as Arguments)
+    if (tables !== undefined && !Array.isArray(tables))
+      throw new ArgumentError('tables', 'must be a list of names.')
+    const asked = tables === undefined ? others : { ...others, tables: tables.join() }
     const source: ChangesSource = {
       open: async (headers) => {
-        if (tables !== undefined && !Array.isArray(tables))
-          throw new TypeError('tables must be a list of names.')
         const call = { signal: given.signal, headers }
-        const { url, init } = requestOf(CHANGES, { ...args, tables: tables?.join() }, call, options)
+        const { url, init } = requestOf(CHANGES, asked, call, options)
         return await exchange(CHANGES, url, init, call, { ...options, fetch })
       },
       wait: options.wait ?? wait,
     }
-    return readChanges(source, given)
+    yield* readChanges(source, given)
   }
 }
 
 type ImportArguments = Parameters<Client['importCell']>[0]
 
 async function importCell(
-  { file, name }: ImportArguments,
+  args: ImportArguments,
   call: CallOptions,
   options: ClientOptions,
 ): Promise<unknown> {
-  const row = { ...OPERATIONS.createCell, query: ['name'], hasBody: false, idempotent: false }
-  const { url, init } = requestOf(row, { name }, call, options)
-  const headers = { 'content-type': 'application/vnd.sqlite3', ...init.headers }
+  checkNames(args, ['file', 'name'], 'arguments')
+  const { file, name } = args
+  const row = { ...OPERATIONS.createCell, query: ['name'], body: null, idempotent: false }
+  const { url, init } = requestOf(row, name === undefined ? {} : { name }, call, options)
+  const { headers } = init
+  if (!headers.has('content-type')) headers.set('content-type', 'application/vnd.sqlite3')
   // A stream can be sent once, and fetch wants to know that nothing is read before it is sent.
   const isStream = file instanceof ReadableStream
-  const sent = { ...init, headers, body: file, ...(isStream ? { duplex: 'half' as const } : {}) }
+  const sent = { ...init, body: file, ...(isStream ? { duplex: 'half' as const } : {}) }
   const retries = isStream ? 0 : options.retries
   const response = await exchange(row, url, sent, call, { ...options, retries })
   return await response.json()
@@ -122,10 +136,11 @@ async function exchange(
   call: CallOptions,
   options: ClientOptions,
 ): Promise<Response> {
-  const { fetch = globalThis.fetch, retries = RETRIES, retryAfterMsMax = RETRY_AFTER_MS_MAX } = options
+  const { fetch = fetchForLong, retries = RETRIES, retryAfterMsMax = RETRY_AFTER_MS_MAX } = options
   for (let tries = 1; ; tries++) {
     const response = await fetch(url, init)
     if (response.ok || response.status === NOT_MODIFIED) return response
+    refuseRedirect(response, url)
     const problem = await problemOf(response)
     const waitMs = retryAfterMs(response)
     const isRepeatable = row.method !== 'POST' || row.idempotent || BEFORE_WORK.includes(problem.code)
@@ -139,10 +154,12 @@ async function exchange(
 function requestOf(
   row: OperationRow,
   args: Arguments,
-  { signal, idempotencyKey, headers }: CallOptions,
+  call: CallOptions,
   { baseUrl, apiKey }: ClientOptions,
-): { url: string; init: RequestInit } {
-  const rest = new Map(Object.entries(args).filter(([, value]) => value !== undefined))
+): { url: string; init: RequestInit & { headers: Headers } } {
+  checkNames(call, CALL_NAMES, 'options')
+  const { signal, idempotencyKey, headers } = call
+  const rest = new Map(Object.entries(checkedArguments(row, args)))
   const path = row.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
     const segment = segmentOf(name, rest.get(name))
     rest.delete(name)
@@ -153,28 +170,34 @@ function requestOf(
     if (rest.has(name)) query.set(name, String(rest.get(name)))
     rest.delete(name)
   }
-  const [unknown] = rest.keys()
-  if (!row.hasBody && unknown !== undefined) throw new TypeError(`The operation has no argument ${unknown}.`)
   const search = query.size === 0 ? '' : `?${query}`
-  const sent: Record<string, string> = { ...(apiKey === undefined ? {} : { 'x-api-key': apiKey }) }
-  if (row.hasBody) sent['content-type'] = 'application/json'
-  if (row.idempotent) sent['idempotency-key'] = idempotencyKey ?? crypto.randomUUID()
+  const sent = new Headers(apiKey === undefined ? {} : { 'x-api-key': apiKey })
+  if (row.body !== null) sent.set('content-type', 'application/json')
+  if (row.idempotent) sent.set('idempotency-key', idempotencyKey ?? crypto.randomUUID())
+  new Headers(headers).forEach((value, name) => void sent.set(name, value))
   return {
     url: `${baseUrl.replace(/\/+$/, '')}${path}${search}`,
     init: {
       method: row.method,
-      headers: { ...sent, ...headers },
-      ...(row.hasBody ? { body: JSON.stringify(Object.fromEntries(rest)) } : {}),
+      headers: sent,
+      redirect: 'manual',
+      ...(row.body === null ? {} : { body: JSON.stringify(Object.fromEntries(rest)) }),
       ...(signal === undefined ? {} : { signal }),
     },
   }
 }
 
+/** Wherever it leads, the key and the data are not for that. A browser hides the new address. @throws {@link Redirected} */
+function refuseRedirect({ status, type, headers }: Response, url: string): void {
+  if (type === 'opaqueredirect' || (status >= 300 && status < 400))
+    throw new Redirected(new URL(url, 'http://localhost').origin, headers.get('location'))
+}
+
 /** @throws `TypeError` for what can not stand in a path: it would be the path of something else */
 function segmentOf(name: string, value: unknown): string {
-  if (typeof value !== 'string' || value === '') throw new TypeError(`${name} must be a string, not empty.`)
+  if (typeof value !== 'string' || value === '') throw new ArgumentError(name, 'must be a string, not empty.')
   if (value === '.' || value === '..') {
-    throw new TypeError(`${name} cannot be "${value}" in a path: use kvMget, kvMset or kvDeleteMany.`)
+    throw new ArgumentError(name, `cannot be "${value}" in a path: use kvMget, kvMset or kvDeleteMany.`)
   }
   return encodeURIComponent(value)
 }

@@ -1,3 +1,4 @@
+import { createParser } from 'eventsource-parser'
 import type { ChangeEvent } from './change-types.ts'
 import { ConnectionLost } from './connection-lost.ts'
 
@@ -9,13 +10,20 @@ export class EventReader {
   lastEventId: string | undefined
   /** Milliseconds to wait before the next connection, if the server has said that. */
   retryMs: number | undefined
-  #type = ''
-  #data = ''
-  #rest = ''
+  #events: (ChangeEvent | EndEvent)[] = []
 
   /** @throws `ConnectionLost` if the body breaks off */
   async *read(body: ReadableStream<Uint8Array>): AsyncGenerator<ChangeEvent | EndEvent, void, undefined> {
     const decoder = new TextDecoder()
+    const parser = createParser({
+      onEvent: ({ id, event, data }) => {
+        this.lastEventId = id ?? this.lastEventId
+        this.#events.push({ type: event, id: this.lastEventId, ...JSON.parse(data) })
+      },
+      onRetry: (ms) => {
+        this.retryMs = ms
+      },
+    })
     const reader = body.getReader()
     try {
       for (;;) {
@@ -23,44 +31,13 @@ export class EventReader {
           throw new ConnectionLost('The connection broke off.', { cause: error })
         })
         if (done) return
-        const lines = (this.#rest + decoder.decode(value, { stream: true })).split('\n')
-        this.#rest = lines.pop() as string
-        for (const line of lines) {
-          const event = this.#take(line)
-          if (event !== undefined) yield event
-        }
+        parser.feed(decoder.decode(value, { stream: true }))
+        const events = this.#events
+        this.#events = []
+        yield* events
       }
     } finally {
       await reader.cancel().catch(() => {})
     }
-  }
-
-  /** @returns the event that an empty line ends */
-  #take(line: string): ChangeEvent | EndEvent | undefined {
-    if (line === '') return this.#dispatch()
-    const colon = line.indexOf(':')
-    const value = line.slice(colon + 1).replace(/^ /, '')
-    switch (line.slice(0, colon)) {
-      case 'event':
-        this.#type = value
-        break
-      case 'data':
-        this.#data = value
-        break
-      case 'id':
-        this.lastEventId = value
-        break
-      case 'retry':
-        this.retryMs = Number(value)
-    }
-    return undefined
-  }
-
-  #dispatch(): ChangeEvent | EndEvent | undefined {
-    const data = this.#data
-    const type = this.#type
-    this.#data = ''
-    this.#type = ''
-    return data === '' ? undefined : { type, id: this.lastEventId, ...JSON.parse(data) }
   }
 }

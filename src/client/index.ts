@@ -1,8 +1,10 @@
-// cellstore/client: a client of the HTTP interface for Node.js, browsers and other runtimes with fetch. It imports nothing.
+// cellstore/client: a client of the HTTP interface for Node.js, browsers and other runtimes with fetch. What it imports is bundled.
 
+export { type ArgumentCode, ArgumentError } from './arguments.ts'
 export type { ChangeEvent, ChangesArguments, ChangesOptions } from './change-types.ts'
 export { type ClientOptions, createClient } from './client.ts'
 export { isProblem, ProblemError } from './problem-error.ts'
+export { Redirected } from './redirected.ts'
 export type { components, operations, paths } from './schema.generated.ts'
 export type {
   AnswerOf,
@@ -18,4 +20,4 @@ export type {
   SqlParam,
   SqlValue,
 } from './types.ts'
-export { blob, bytesOf, integer } from './values.ts'
+export { blob, bytesOf, integer, real } from './values.ts'

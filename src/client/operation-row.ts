@@ -5,8 +5,8 @@ export interface OperationRow {
   readonly path: string
   /** The arguments that are parameters of the query. */
   readonly query: readonly string[]
-  /** Whether the other arguments are a body. */
-  readonly hasBody: boolean
+  /** The arguments that are fields of the body; null: there is none. */
+  readonly body: readonly string[] | null
   /** Whether it takes an `Idempotency-Key`. */
   readonly idempotent: boolean
   /** Whether it answers a file, and not JSON. */

@@ -53,8 +53,8 @@ export interface CallOptions {
   signal?: AbortSignal | undefined
   /** For `createCell`: the same key gets the same cell, for 24 hours. Without one each call has a key of its own. */
   idempotencyKey?: string | undefined
-  /** More headers of the request. */
-  headers?: Readonly<Record<string, string>> | undefined
+  /** More headers of the request, in any form that `fetch` takes. */
+  headers?: RequestInit['headers'] | undefined
 }
 
 /** A row of a result, if `row_mode` is not `array`. */

@@ -7,6 +7,11 @@ export function integer(value: bigint): components['schemas']['TypedInteger'] {
   return { type: 'integer', value: value.toString() }
 }
 
+/** A number that is bound as REAL, whole, large or infinite too, as a parameter of a statement. */
+export function real(value: number): { type: 'real'; value: number } {
+  return { type: 'real', value }
+}
+
 /** Bytes, as a parameter of a statement. */
 export function blob(bytes: Uint8Array): { type: 'blob'; base64: string } {
   // In pieces: a call takes only so many arguments.

@@ -2,10 +2,11 @@ import * as z from 'zod'
 import type { KeyScope } from '../auth/key-scope.ts'
 import { isCellId } from '../base/store-paths.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
-import { CellError, type CellErrorCode, isCellError } from '../errors.ts'
+import { type CellError, type CellErrorCode, isCellError } from '../errors.ts'
 import type { CellService, OperationPermit } from '../service/cell-service.ts'
 import { parseFields } from '../service/json/fields.ts'
 import type { JsonText } from '../service/operations.ts'
+import { Query, refuseQuery } from '../service/requests/query.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import type { ProblemDocument } from './answers/problem-document.ts'
 import type { BackupCharges } from './backup-charges.ts'
@@ -17,8 +18,7 @@ import type { BodyStream, HttpRequest } from './http-message.ts'
 import type { KeptBackups } from './kept-backups.ts'
 import type { NodeView } from './node-view.ts'
 import type { OpenStreams } from './open-streams.ts'
-import { Query } from './query.ts'
-import type { JsonBody, PassesUnread } from './request-body.ts'
+import type { JsonBody } from './request-body.ts'
 import type { StoredBytesQuota } from './stored-bytes-quota.ts'
 
 /** What every route works on. */
@@ -111,19 +111,19 @@ export interface Action {
   /** False: anyone may ask. The owner's socket takes no key in any case: the file system says who may connect. */
   readonly needsKey: boolean
   readonly takesBody: boolean
-  /** Which bodies it passes on unread. */
-  readonly passesUnread?: PassesUnread
+  /** It passes its body on as it came. */
+  readonly passesOn?: true
   /** The parameters that it takes in the query. */
-  readonly query?: readonly string[]
+  readonly query?: readonly string[] | undefined
   /** What the body must be; undefined if it takes none. */
-  readonly body?: z.ZodType
+  readonly body?: z.ZodType | undefined
   perform(call: Call, body: JsonBody): Answer | Promise<Answer>
   /** What is done with a body that is a database. Other actions take none. */
   readonly receive?: (call: Call) => Promise<Answer>
 }
 
-/** What `run` gets: the call, the body's fields, and whether the body's integers are exact. */
-export type Run<C extends Call, B> = (call: C, body: B, exact: boolean) => Answer | Promise<Answer>
+/** What `run` gets: the call, and the body's fields. */
+export type Run<C extends Call, B> = (call: C, body: B) => Answer | Promise<Answer>
 
 export const emptyBody = z.strictObject({})
 
@@ -158,8 +158,7 @@ export const {
   action: cellAction,
   actionWith: cellActionWith,
   actionWithQuery: cellActionWithQuery,
-  actionOfBody: cellActionOfBody,
-} = actionsOf(ownCell)
+} = actionsOf(ofCell)
 
 /** A route of a cell's backups, which outlive it. */
 export const {
@@ -185,7 +184,7 @@ function actionsOf<C extends Call>(admit: (call: Call) => C, told?: (call: C, er
       takesBody: false,
       perform: (call) =>
         perform(call, (admitted) => {
-          refuseQuery(call)
+          refuseQuery(call.request.query)
           return run(admitted)
         }),
     }),
@@ -195,10 +194,10 @@ function actionsOf<C extends Call>(admit: (call: Call) => C, told?: (call: C, er
       takesBody: true,
       ...(query.length === 0 ? {} : { query }),
       body: schema,
-      perform: (call, { value, exact }) =>
+      perform: (call, { value }) =>
         perform(call, (admitted) => {
-          refuseQuery(call, query)
-          return run(admitted, parseFields(schema, value), exact)
+          refuseQuery(call.request.query, query)
+          return run(admitted, parseFields(schema, value))
         }),
     }),
     actionWithQuery: <Name extends string>(
@@ -209,22 +208,6 @@ function actionsOf<C extends Call>(admit: (call: Call) => C, told?: (call: C, er
       takesBody: false,
       query: names,
       perform: (call) => perform(call, (admitted) => run(admitted, new Query(call.request.query, names))),
-    }),
-    /** With a body that the action reads for itself, or passes on. @param schema what it is read with in the end */
-    actionOfBody: (
-      schema: z.ZodType,
-      passesUnread: PassesUnread,
-      run: (call: C, body: JsonBody) => Promise<Answer>,
-    ): Action => ({
-      needsKey: true,
-      takesBody: true,
-      body: schema,
-      passesUnread,
-      perform: (call, body) =>
-        perform(call, (admitted) => {
-          refuseQuery(call)
-          return run(admitted, body)
-        }),
     }),
   }
 }
@@ -239,11 +222,6 @@ async function telling<C extends Call>(
   } catch (error) {
     throw told(call, error)
   }
-}
-
-/** A parameter that is ignored would be a request that does something else than its sender wants. */
-function refuseQuery({ request: { query } }: Call, known: readonly string[] = []): void {
-  if (query !== '') new Query(query, known)
 }
 
 /** Waits for the account's turn at the event loop. Its key may have been revoked meanwhile. @throws as `Permit.check()` */
@@ -268,7 +246,7 @@ function ofOwner(call: Call): Call {
 }
 
 /** Absent, deleted, another account's, or not an id: the answer is the same, so that nobody can tell them apart. */
-function ownCell(call: Call): CellCall {
+export function ofCell(call: Call): CellCall {
   const cellId = call.segments[0] ?? ''
   const cell = call.context.store.findCell(cellId)
   if (cell === undefined || !mayUse(call, cell) || cell.deletedAt !== null) throw cellNotFound()
@@ -304,31 +282,4 @@ function mayUse(call: Call, cell: CellRecord): boolean {
 /** Whether the key is for the cell: for others of its account it has the answer of another account's. */
 function isInScope({ scope }: Call, cellId: string): boolean {
   return scope === undefined || scope.cellIds === null || scope.cellIds.includes(cellId)
-}
-
-/**
- * A KV key from its path segment, decoded once. URL parsers of clients remove "." and ".." from a path, so such a key
- * never arrives as it was meant: it is refused, so that it is not taken for another one.
- *
- * @throws `invalid_key`
- */
-export function decodeKey(segment: string): string {
-  if (!/^[\x21-\x7e]*$/.test(segment)) throw badKey('must be percent-encoded UTF-8')
-  const key = segment.includes('%') ? decodeSegment(segment) : segment
-  if (key === '.' || key === '..') {
-    throw badKey('cannot be "." or ".." in a path: use kv/ops/mget, kv/ops/mset or kv/ops/delete')
-  }
-  return key
-}
-
-function decodeSegment(segment: string): string {
-  try {
-    return decodeURIComponent(segment)
-  } catch {
-    throw badKey('must be percent-encoded UTF-8')
-  }
-}
-
-function badKey(why: string): CellError {
-  return new CellError('invalid_key', `key ${why}.`, { field: 'key' })
 }

@@ -1,11 +1,12 @@
+import { definedOnly } from '../base/option-shapes.ts'
 import { CellError } from '../errors.ts'
+import type { Query } from '../service/requests/query.ts'
 import { WATCHED_TABLES_MAX, type WatchOptions } from '../store/watch/cell-change.ts'
 import type { ChangeStream } from '../store/watch/change-stream.ts'
 import { type Answer, type CellCall, cellActionWithQuery } from './action.ts'
 import { ChangeEvents } from './change-events.ts'
 import type { HttpRequest } from './http-message.ts'
 import { shuttingDown } from './problem.ts'
-import type { Query } from './query.ts'
 
 /** X-Accel-Buffering: proxies would keep events until they have a bufferful. */
 const HEADERS = { 'Content-Type': 'text/event-stream; charset=utf-8', 'X-Accel-Buffering': 'no' }
@@ -58,11 +59,11 @@ function optionsOf(request: HttpRequest, query: Query<'prefix' | 'tables'>): Wat
     throw new CellError('invalid_request', message, { field: 'tables', limit: WATCHED_TABLES_MAX })
   }
   const lastEventId = request.header('last-event-id')
-  return {
+  return definedOnly({
     prefix: query.text('prefix'),
     tables,
     // Clients send an empty one before their first event.
-    ...(lastEventId ? { lastEventId } : {}),
+    lastEventId: lastEventId || undefined,
     signal: request.signal,
-  }
+  })
 }

@@ -1,5 +1,6 @@
 import type { CellRecord } from '../catalog/cell-registry.ts'
 import { CellError } from '../errors.ts'
+import { Query } from '../service/requests/query.ts'
 import type { ExportedFile } from '../store/cell-export.ts'
 import type { ImportCellOptions } from '../store/cell-imports.ts'
 import { type Answer, type Call, type CellCall, cellAction, ofAccount } from './action.ts'
@@ -8,7 +9,6 @@ import { encodeCell } from './cell-actions.ts'
 import { logCellChange } from './change-log.ts'
 import { FileBody, SQLITE_TYPE } from './file-body.ts'
 import { IDEMPOTENCY_HEADER } from './idempotency.ts'
-import { Query } from './query.ts'
 import { whileAsked } from './while-asked.ts'
 
 /** More time for every export, whatever its rate. */

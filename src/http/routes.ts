@@ -11,26 +11,13 @@ import type { Action } from './action.ts'
 import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from './api-key-actions.ts'
 import { backUp, backUpIncrement, listBackups } from './backup-actions.ts'
 import { createCell, deleteCell, getCell, listCells, renameCell } from './cell-actions.ts'
+import { cellRequest } from './cell-requests.ts'
 import { watchChanges } from './change-actions.ts'
 import { exportCell, importCell } from './file-actions.ts'
 import { healthz, readyz } from './health-actions.ts'
-import {
-  deleteEntry,
-  deleteMany,
-  expire,
-  getdel,
-  getEntry,
-  incr,
-  listEntries,
-  mget,
-  mset,
-  putEntry,
-  ttl,
-} from './kv-actions.ts'
 import { getOpenApi } from './openapi-action.ts'
 import { getRestore, restore } from './restore-actions.ts'
 import type { RouteScope } from './route-scopes.ts'
-import { runBatch, runSql } from './sql-actions.ts'
 
 /** A method, a path, what is done there, and what a key needs for it. `{…}` stands for one segment of the path, as it was sent. */
 export type Route = readonly [method: string, path: string, action: Action, scope: RouteScope]
@@ -61,22 +48,22 @@ export const ROUTES: readonly Route[] = [
   ['DELETE', '/v1/databases/{id}', deleteCell, 'account:write'],
   ['GET', '/v1/databases/{id}/export', exportCell, 'cell:read'],
 
-  ['POST', '/v1/databases/{id}/sql', runSql, 'cell:read'],
-  ['POST', '/v1/databases/{id}/batch', runBatch, 'cell:read'],
+  ['POST', '/v1/databases/{id}/sql', cellRequest('sql'), 'cell:read'],
+  ['POST', '/v1/databases/{id}/batch', cellRequest('batch'), 'cell:read'],
 
   ['GET', '/v1/databases/{id}/changes', watchChanges, 'cell:read'],
 
-  ['GET', '/v1/databases/{id}/kv', listEntries, 'kv:read'],
-  ['PUT', '/v1/databases/{id}/kv/{key}', putEntry, 'kv:write'],
-  ['GET', '/v1/databases/{id}/kv/{key}', getEntry, 'kv:read'],
-  ['DELETE', '/v1/databases/{id}/kv/{key}', deleteEntry, 'kv:write'],
-  ['POST', '/v1/databases/{id}/kv/ops/incr', incr, 'kv:write'],
-  ['POST', '/v1/databases/{id}/kv/ops/ttl', ttl, 'kv:read'],
-  ['POST', '/v1/databases/{id}/kv/ops/expire', expire, 'kv:write'],
-  ['POST', '/v1/databases/{id}/kv/ops/mget', mget, 'kv:read'],
-  ['POST', '/v1/databases/{id}/kv/ops/mset', mset, 'kv:write'],
-  ['POST', '/v1/databases/{id}/kv/ops/delete', deleteMany, 'kv:write'],
-  ['POST', '/v1/databases/{id}/kv/ops/getdel', getdel, 'kv:write'],
+  ['GET', '/v1/databases/{id}/kv', cellRequest('kv.list'), 'kv:read'],
+  ['PUT', '/v1/databases/{id}/kv/{key}', cellRequest('kv.put'), 'kv:write'],
+  ['GET', '/v1/databases/{id}/kv/{key}', cellRequest('kv.get'), 'kv:read'],
+  ['DELETE', '/v1/databases/{id}/kv/{key}', cellRequest('kv.delete'), 'kv:write'],
+  ['POST', '/v1/databases/{id}/kv/ops/incr', cellRequest('kv.incr'), 'kv:write'],
+  ['POST', '/v1/databases/{id}/kv/ops/ttl', cellRequest('kv.ttl'), 'kv:read'],
+  ['POST', '/v1/databases/{id}/kv/ops/expire', cellRequest('kv.expire'), 'kv:write'],
+  ['POST', '/v1/databases/{id}/kv/ops/mget', cellRequest('kv.mget'), 'kv:read'],
+  ['POST', '/v1/databases/{id}/kv/ops/mset', cellRequest('kv.mset'), 'kv:write'],
+  ['POST', '/v1/databases/{id}/kv/ops/delete', cellRequest('kv.deleteMany'), 'kv:write'],
+  ['POST', '/v1/databases/{id}/kv/ops/getdel', cellRequest('kv.getdel'), 'kv:write'],
 
   ['POST', '/v1/databases/{id}/backup', backUp, 'cell:write'],
   ['POST', '/v1/databases/{id}/backup/incr', backUpIncrement, 'cell:write'],

@@ -1,11 +1,10 @@
 import { nameCost, textCost, valueCost } from '../base/answer-cost.ts'
-import { isBytes } from '../base/any-realm.ts'
 import type { ResultLimits } from '../base/limits.ts'
 import { encodeCursor } from '../base/paging.ts'
 import { CellError } from '../errors.ts'
 import type { KvEntry, KvListOptions, KvPage } from '../kv/entry.ts'
 import type { Kv } from '../kv/kv.ts'
-import type { OperationResults } from './operations.ts'
+import { CellAnswer, type OperationResults } from './operations.ts'
 
 /**
  * Bounds on answers that are made of many parts, each within its own limit: a thousand values of 1 MiB would make an
@@ -90,9 +89,9 @@ export function checkNamesFit(
   )
 }
 
-/** Bytes of the rows or the value in the result of any operation, or of several; or of its JSON. */
+/** Bytes of the rows or the value in the result of any operation, or of several; of an answer, of its JSON. */
 export function resultBytes(result: unknown): number {
-  if (typeof result === 'string' || isBytes(result)) return result.length
+  if (result instanceof CellAnswer) return result.json.length
   if (Array.isArray(result)) return result.reduce((sum: number, each) => sum + resultBytes(each), 0)
   if (typeof result !== 'object' || result === null) return 0
   if ('value' in result && typeof result.value === 'string') return textCost(result.value)

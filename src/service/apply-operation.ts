@@ -1,19 +1,21 @@
 import type { Clock } from '../base/clock.ts'
+import { definedOnly } from '../base/option-shapes.ts'
 import type { SqlPolicy } from '../engine/cell-settings.ts'
 import { SqlStatement, type StatementVerb } from '../engine/sql-policy/sql-statement.ts'
 import { mayOnlyRead } from '../engine/statements/statement-runner.ts'
 import { CellError } from '../errors.ts'
+import type { KvPutOptions } from '../kv/entry.ts'
 import type { Cell } from '../store/cell.ts'
 import { BatchSize, checkNamesFit, listWithin, mgetWithin } from './answer-size.ts'
-import { answerAsJson } from './json/documents.ts'
 import type {
   BatchableOperation,
+  CellAnswer,
   CellOperation,
-  JsonText,
   OperationResults,
+  PlainOperation,
   ReadOperation,
-  UnreadOperation,
 } from './operations.ts'
+import type { ReadRequest } from './requests/cell-routes.ts'
 
 /** What applying an operation needs beside the cell. */
 export interface ApplyContext {
@@ -32,8 +34,6 @@ export interface SlowStatements {
   tell(sql: string, ms: number): void
 }
 
-/** One that can be applied: somebody has read it. */
-export type ReadableOperation = Exclude<CellOperation, UnreadOperation>
 type SqlOperation = Extract<BatchableOperation, { op: 'sql' }>
 type ParsedSql = Omit<SqlOperation, 'sql'> & { sql: SqlStatement }
 type ParsedBatchable = Exclude<BatchableOperation, SqlOperation> | ParsedSql
@@ -43,15 +43,31 @@ export type ParsedOperation = (
   | ReadOperation
   | ParsedBatchable
   | { op: 'batch'; operations: ParsedBatchable[] }
-) & { answer?: 'json' } & Pick<CellOperation, 'growth' | 'readOnly'>
+) &
+  Pick<CellOperation, 'growth' | 'readOnly'> & {
+    /** Makes the answer of a request from the result. */
+    answer?: ((result: unknown) => CellAnswer) | undefined
+    /** Milliseconds that its statements may run, if its request says so. */
+    statementMs?: number | undefined
+  }
 
-export function parseOperation(operation: ReadableOperation): ParsedOperation {
+export function parseOperation(
+  operation: PlainOperation & Pick<CellOperation, 'growth' | 'readOnly'>,
+): ParsedOperation {
   if (operation.op === 'batch') return { ...operation, operations: operation.operations.map(parseBatchable) }
   return operation.op === 'sql' ? parseBatchable(operation) : operation
 }
 
 function parseBatchable(operation: BatchableOperation): ParsedBatchable {
   return operation.op === 'sql' ? { ...operation, sql: new SqlStatement(operation.sql) } : operation
+}
+
+/** @param read what its request asks for */
+export function parseRequest(
+  { growth, readOnly }: Pick<CellOperation, 'growth' | 'readOnly'>,
+  { operation, answer, statementMs }: ReadRequest,
+): ParsedOperation {
+  return { ...parseOperation(operation), growth, readOnly, answer, statementMs }
 }
 
 /**
@@ -61,19 +77,13 @@ function parseBatchable(operation: BatchableOperation): ParsedBatchable {
  *
  * @throws what the cell's methods throw; of a batch, with the operation's index in the details
  */
-export function applyOperation(
-  cell: Cell,
-  operation: ParsedOperation,
-  context: ApplyContext,
-): AnyResult | JsonText {
+export function applyOperation(cell: Cell, operation: ParsedOperation, context: ApplyContext): AnyResult {
   if (mayChange(operation)) cell.limitGrowth(operation.growth ?? 'any')
   // Most operations may write: none of those pays for a context of its own.
   const bound: BoundContext = operation.readOnly === true ? { ...context, readOnly: true } : context
   const result = apply(cell, operation, bound)
-  return operation.answer === undefined ? result : answerAsJson(operation as JsonAnswered, result)
+  return operation.answer === undefined ? result : operation.answer(result)
 }
-
-type JsonAnswered = Parameters<typeof answerAsJson>[0]
 
 /**
  * Whether an operation can change the cell, and so belongs into a commit. All others run by themselves: they wait for no
@@ -142,19 +152,15 @@ function apply(cell: Cell, operation: ParsedOperation, context: BoundContext): A
     case 'kv.get':
       return kv.entry(operation.key)
     case 'kv.put':
-      return kv.put(operation.key, operation.value, {
-        ttlSeconds: operation.ttlSeconds,
-        keepTtl: operation.keepTtl,
-        ...conditionOf(operation),
-      })
+      return kv.put(operation.key, operation.value, putOptions(operation))
     case 'kv.incr':
-      return kv.incrEntry(operation.key, operation.delta, { ttlSeconds: operation.ttlSeconds })
+      return kv.incrEntry(operation.key, operation.delta, definedOnly({ ttlSeconds: operation.ttlSeconds }))
     case 'kv.ttl':
       return kv.ttl(operation.keys)
     case 'kv.expire':
       return kv.expire(operation.key, operation.ttlSeconds)
     case 'kv.delete':
-      return { deleted: kv.delete(operation.key, conditionOf(operation)) }
+      return { deleted: kv.delete(operation.key, definedOnly({ ifVersion: operation.ifVersion })) }
     case 'kv.getdel':
       return kv.getdel(operation.key)
     case 'kv.list':
@@ -170,9 +176,14 @@ function apply(cell: Cell, operation: ParsedOperation, context: BoundContext): A
   }
 }
 
-/** As options: there, a condition that is undefined is refused. */
-function conditionOf<V>({ ifVersion }: { ifVersion?: V | undefined }): { ifVersion?: V } {
-  return ifVersion === undefined ? {} : { ifVersion }
+type OperationPut = Pick<
+  Extract<BatchableOperation, { op: 'kv.put' }>,
+  'ttlSeconds' | 'keepTtl' | 'ifVersion'
+>
+
+/** As options: there, what is undefined is refused. */
+function putOptions({ ttlSeconds, keepTtl, ifVersion }: OperationPut): KvPutOptions {
+  return definedOnly({ ttlSeconds, keepTtl, ifVersion })
 }
 
 function runSql(
@@ -186,7 +197,7 @@ function runSql(
   try {
     const result = cell.run<OperationResults['sql']['rows'][number]>(sql, params, {
       policy: sqlPolicy,
-      readOnly,
+      readOnly: readOnly === true,
       rowMode,
       limits,
     })

@@ -125,8 +125,6 @@ export interface CellService {
 export interface ExecuteOptions {
   /** Aborted when nobody waits for the answer any more: an operation that has not begun by then never runs. */
   signal?: AbortSignal | undefined
-  /** How long the operation's statements may run, in milliseconds; the service's own limit if that is less. */
-  deadlineMs?: number | undefined
   /** Whether the caller may still do it: asked just before the operation starts. */
   permit?: OperationPermit | undefined
   /** An id of the request, for the lines of the log and the traces about it. */
@@ -164,5 +162,5 @@ export interface BackupPageOptions {
   /** Versions on the page; 100 by default, 1,000 at most. */
   limit?: number | undefined
   /** Only if the cell is this account's. */
-  accountId?: string | undefined
+  accountId?: string
 }

@@ -1,4 +1,3 @@
-import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import type { VerifyOptions, VerifyResult } from '../backup/verify/verify-types.ts'
 import type { BackupList } from '../backup/versions/backup-page.ts'
 import type {
@@ -11,6 +10,7 @@ import type {
   RestoreResult,
 } from '../backup/versions/backup-types.ts'
 import type { BackupInfo } from '../backup/versions/version-index.ts'
+import { turnOfTheLoop } from '../base/clock.ts'
 import { KeyedQueue } from '../base/keyed-queue.ts'
 import { LruCache } from '../base/lru-cache.ts'
 import type { SqlPolicy } from '../engine/cell-settings.ts'
@@ -31,7 +31,7 @@ import {
   mayCommitAlone,
   type ParsedOperation,
   parseOperation,
-  type ReadableOperation,
+  parseRequest,
 } from './apply-operation.ts'
 import { beginWatch } from './begin-watch.ts'
 import type {
@@ -43,20 +43,23 @@ import type {
   ServedDeleteOptions,
 } from './cell-service.ts'
 import { tracedOperation } from './operation-trace.ts'
-import type { CellOperation, ResultOf, UnreadOperation } from './operations.ts'
+import type { CellOperation, CellRequest, RequestBounds, ResultOf } from './operations.ts'
+import type { ReadBounds } from './requests/cell-routes.ts'
 import { waitForRestore } from './restore-wait.ts'
 import { logSlowStatement, SLOW_MS_DEFAULT } from './slow-statements.ts'
 
 export interface InProcessServiceOptions {
   /** How long an operation waits for its cell's data to be restored, in milliseconds. */
   restoreWaitMs: number
-  /** Bounds what one answer of several entries or results may hold, in bytes of values. */
-  answerBytesMax: number
+  bounds: RequestBounds
   /** What SQL may do; `tenant` unless all callers are trusted. */
   sqlPolicy?: SqlPolicy | undefined
   /** Milliseconds from which on a statement is logged; 500 by default. Null: never. */
   slowMs?: number | null | undefined
 }
+
+/** To read a longer body takes a turn of its account. */
+const TURN_BYTES = 16_384
 
 /**
  * Runs operations on cells in this process. Reads run as they come; changes join the cell's next group commit, and
@@ -66,7 +69,9 @@ export class InProcessService implements CellService {
   readonly #store: CellStore
   readonly #restoreWaitMs: number
   readonly #context: ApplyContext
+  readonly #bounds: ReadBounds
   readonly #slowMs: number | null
+  #requests: typeof import('./requests/cell-routes.ts') | undefined
   /** A handle keeps its prepared statements, which a new one would have to prepare again. */
   readonly #cells: LruCache<Cell>
   /** By cell. */
@@ -74,16 +79,12 @@ export class InProcessService implements CellService {
 
   constructor(
     store: CellStore,
-    {
-      restoreWaitMs,
-      answerBytesMax,
-      sqlPolicy = 'tenant',
-      slowMs = SLOW_MS_DEFAULT,
-    }: InProcessServiceOptions,
+    { restoreWaitMs, bounds, sqlPolicy = 'tenant', slowMs = SLOW_MS_DEFAULT }: InProcessServiceOptions,
   ) {
     this.#store = store
     this.#restoreWaitMs = restoreWaitMs
-    this.#context = { sqlPolicy, clock: store.clock, answerBytesMax }
+    this.#context = { sqlPolicy, clock: store.clock, answerBytesMax: bounds.result.bytesMax }
+    this.#bounds = { ...bounds, limits: store.settings.limits }
     this.#slowMs = slowMs
     this.#cells = new LruCache(store.settings.openCellsMax)
   }
@@ -104,16 +105,17 @@ export class InProcessService implements CellService {
     { signal, permit, requestId }: ExecuteOptions,
   ): Promise<ResultOf<O>> {
     signal?.throwIfAborted()
-    const readable = operation.op === 'unread' ? await read(operation) : (operation as ReadableOperation)
+    const parsed =
+      operation.op === 'request' ? await this.#read(operation, permit) : parseOperation(operation)
     if (this.#deletions.has(cellId)) await this.#deletions.idle(cellId)
     try {
-      return (await this.#run(cellId, readable, permit, requestId)) as ResultOf<O>
+      return (await this.#run(cellId, parsed, permit, requestId)) as ResultOf<O>
     } catch (error) {
       if (!isCellError(error, 'cell_restoring')) throw error
     }
     await this.#untilLocal(cellId)
     signal?.throwIfAborted()
-    return (await this.#run(cellId, readable, permit, requestId)) as ResultOf<O>
+    return (await this.#run(cellId, parsed, permit, requestId)) as ResultOf<O>
   }
 
   async watch(cellId: string, options: WatchOptions = {}, permit?: OperationPermit): Promise<ChangeStream> {
@@ -202,19 +204,35 @@ export class InProcessService implements CellService {
 
   #run(
     cellId: string,
-    operation: ReadableOperation,
+    parsed: ParsedOperation,
     permit: OperationPermit | undefined,
     requestId: string | undefined,
   ): unknown {
     const cell = this.#cell(cellId)
     permit?.check()
-    const parsed = parseOperation(operation)
     const context = this.#contextOf(parsed, cellId, requestId)
     if (mayChange(parsed)) return cell.commit(() => applyOperation(cell, parsed, context))
     const result = applyOperation(cell, parsed, context)
     return mayCommitAlone(parsed) && this.#store.isRemote(cellId)
       ? cell.replicated().then(() => result)
       : result
+  }
+
+  /**
+   * In a turn of its account: everything here shares one event loop. What reads requests takes long to load, and few programs that
+   * use the library need it.
+   */
+  async #read(
+    request: CellRequest & CellOperation,
+    permit: OperationPermit | undefined,
+  ): Promise<ParsedOperation> {
+    const { body } = request
+    if (body !== undefined) {
+      const [{ turns }, accountId = ''] = [this.#store, permit?.accountId]
+      await (body.length > TURN_BYTES ? turns.next(accountId) : turns.nextSmall(accountId, body.length))
+    }
+    this.#requests ??= await import('./requests/cell-routes.ts')
+    return parseRequest(request, this.#requests.readRequest(request, this.#bounds))
   }
 
   #contextOf({ op }: ParsedOperation, cellId: string, requestId: string | undefined): ApplyContext {
@@ -237,10 +255,4 @@ export class InProcessService implements CellService {
   #untilLocal(cellId: string): Promise<void> {
     return waitForRestore(this.#store.openCell(cellId).ensureLocal(), this.#store.clock, this.#restoreWaitMs)
   }
-}
-
-/** What reads bodies takes long to load, and few programs that use the library need it. */
-async function read(operation: UnreadOperation): Promise<ReadableOperation> {
-  const { readUnread } = await import('./json/requests.ts')
-  return readUnread(operation).operation
 }

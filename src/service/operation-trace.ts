@@ -1,6 +1,6 @@
 import { channels, traced } from '../base/channels.ts'
 import type { ExecuteOptions } from './cell-service.ts'
-import type { CellOperation } from './operations.ts'
+import { type CellOperation, routeOf } from './operations.ts'
 
 /** Runs an operation that subscribers of its channel are told of. */
 export function tracedOperation<T>(
@@ -9,6 +9,5 @@ export function tracedOperation<T>(
   { requestId }: ExecuteOptions,
   run: () => Promise<T>,
 ): Promise<T> {
-  const op = operation.op === 'unread' ? operation.kind : operation.op
-  return traced(channels.operation, () => ({ cellId, op, requestId }), run)
+  return traced(channels.operation, () => ({ cellId, op: routeOf(operation), requestId }), run)
 }

@@ -1,4 +1,4 @@
-import type { Limits, ResultLimits } from '../base/limits.ts'
+import type { ResultLimits } from '../base/limits.ts'
 import type { Growth } from '../engine/delete-reserve.ts'
 import type { SqlParams, SqlResult, SqlRow, SqlValue } from '../engine/statements/sql-values.ts'
 import type {
@@ -12,14 +12,63 @@ import type {
 } from '../kv/entry.ts'
 
 /**
- * What a cell can be asked to do, as plain data: the same operations go to a cell in this process and to one in a
- * worker. {@link OperationResults} has the result of each, by its `op`. Members mean what they do in `Cell` and `Kv`.
+ * What a cell can be asked to do: an operation as plain data, or a request as it came. The same go to a cell in this process and to
+ * one in a worker. {@link OperationResults} has the result of each, by its `op`. Members mean what they do in `Cell` and `Kv`.
  */
-export type CellOperation = (BatchableOperation | ReadOperation | BatchOperation | UnreadOperation) & {
+export type CellOperation = (PlainOperation | CellRequest) & {
   /** By how much the cell's file may grow; `any` by default. Of a batch it holds for all, and in a batch it has no effect. */
   growth?: Growth | undefined
   /** True: what could change the cell is refused (`forbidden`). Of a batch it holds for all, and in a batch it has no effect. */
   readOnly?: boolean | undefined
+}
+
+/** An operation whose parts somebody has read. */
+export type PlainOperation = BatchableOperation | ReadOperation | BatchOperation
+
+/** The name of a route of a cell, which is that of its operation. */
+export type CellRoute = PlainOperation['op']
+
+/**
+ * A request of HTTP for a cell, as it came. Whoever has the cell reads it, runs it and writes its answer, in the time of its
+ * account: the node only knows whose it is.
+ */
+export interface CellRequest {
+  op: 'request'
+  route: CellRoute
+  /** The segment of its path that stands for a KV key, as it was sent. */
+  key?: string | undefined
+  /** The query, without its question mark. */
+  query?: string | undefined
+  ifMatch?: string | undefined
+  ifNoneMatch?: string | undefined
+  /** JSON in UTF-8. */
+  body?: Uint8Array | undefined
+  /** In place of the body, if a framework has parsed it: then large integers may have been rounded. */
+  parsed?: { value: unknown } | undefined
+}
+
+/** The answer to a {@link CellRequest}. */
+export class CellAnswer {
+  readonly status: number
+  /** The document, or nothing with the status 304. */
+  readonly json: JsonText
+  readonly etag: string | undefined
+
+  constructor(status: number, json: JsonText, etag?: string) {
+    this.status = status
+    this.json = json
+    this.etag = etag
+  }
+}
+
+/** What bounds requests. */
+export interface RequestBounds {
+  /** The largest `timeout_ms`. */
+  readonly statementMsMax: number
+  /** Of each statement's result. Its bytes bound answers of several entries or results, too. */
+  readonly result: ResultLimits
+  /** Entries on a page if the request names no limit. */
+  readonly pageDefault: number
 }
 
 /** Operations that a batch can hold. */
@@ -59,44 +108,11 @@ export interface BatchOperation {
   operations: BatchableOperation[]
 }
 
-/** Operations whose results can be large. */
-type LargeOperation =
-  | Extract<BatchableOperation | ReadOperation, { op: 'sql' | 'kv.list' | 'kv.mget' | 'kv.mset' }>
-  | BatchOperation
-
-/** An operation whose result comes as JSON: made where the cell is, so that nothing else has to read a large result. */
-export type AnsweredAsJson = LargeOperation & { answer: 'json' }
-
-/** What can be passed on before its JSON is read. */
-export type UnreadKind = 'sql' | 'batch' | 'kv.mset'
-
-/**
- * An operation whose JSON nobody has read yet: it is long or has many values, so that takes time, and is the work of whoever
- * runs the operation. Its result comes as JSON too.
- */
-export interface UnreadOperation {
-  op: 'unread'
-  kind: UnreadKind
-  body: Uint8Array
-  bounds: BodyBounds
-}
-
-/** What bounds what a request asks for. */
-export interface BodyBounds
-  extends Pick<Limits, 'sqlBytesMax' | 'paramsMax' | 'batchOperationsMax' | 'kvKeysMax'> {
-  /** The largest `timeout_ms`. */
-  statementMsMax: number
-  /** Of each statement's result. */
-  result: ResultLimits
-}
-
-/** JSON, in UTF-8 if it is long. */
+/** JSON, as text or in UTF-8. */
 export type JsonText = string | Uint8Array
 
 /** What an operation results in. */
-export type ResultOf<O extends CellOperation> = O extends { answer: 'json' }
-  ? JsonText
-  : OperationResults[O['op']]
+export type ResultOf<O extends CellOperation> = OperationResults[O['op']]
 
 /** The result of each operation, by its `op`. */
 export interface OperationResults {
@@ -116,7 +132,12 @@ export interface OperationResults {
   'kv.ttl': (number | null)[]
   'kv.list': KvPage
   'kv.mget': (KvEntry | undefined)[]
-  unread: JsonText
+  request: CellAnswer
   /** One result for each operation, in order. */
   batch: OperationResults[BatchableOperation['op']][]
+}
+
+/** What an operation does, whether or not somebody has read it. */
+export function routeOf(operation: CellOperation): CellRoute {
+  return operation.op === 'request' ? operation.route : operation.op
 }

@@ -32,7 +32,7 @@ export function archivingInProcess(
       return new Archiver({
         destination,
         cells,
-        openReader: (id) => cells.openReader(id),
+        openReader: (id, start) => cells.openReader(id, start),
         paths: (id) => paths.cell(id),
         limits: settings.limits,
         queue: jobQueueLimits(settings),

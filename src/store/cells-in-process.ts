@@ -6,7 +6,8 @@ import type {
   RestoredCell,
   RestoreStart,
 } from '../backup/archiver/cell-port.ts'
-import type { StoredBackup } from '../backup/changes/cell-cuts.ts'
+import type { BaseStart } from '../backup/changes/cell-cuts.ts'
+import { type CutCall, runCut } from '../backup/changes/cell-cutter.ts'
 import {
   type CollectedLook,
   type CollectLimits,
@@ -15,7 +16,11 @@ import {
   withAccounts,
 } from '../backup/changes/cell-log.ts'
 import type { UnshippedSearch } from '../backup/changes/unshipped-search.ts'
-import { type DatabaseReader, OpenDatabaseReader } from '../backup/create/database-reader.ts'
+import {
+  type DatabaseReader,
+  FileDatabaseReader,
+  OpenDatabaseReader,
+} from '../backup/create/database-reader.ts'
 import type { RestorePermits } from '../backup/restore/restore-permits.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
 import type { BuildNotes } from './build-notes.ts'
@@ -53,40 +58,13 @@ export class CellsInProcess implements CellPort {
     return { record, sizeBytes: local.sizeBytes(cellId), ...this.#archived.cutter.begin(cellId) }
   }
 
-  async dropChain(cellId: string) {
-    this.#archived.cutter.dropChain(cellId)
-  }
-
-  async claimVersion(cellId: string, version: string) {
-    this.#archived.cutter.claimVersion(cellId, version)
-  }
-
-  beginBase(cellId: string) {
-    return this.#archived.cutter.beginBase(cellId)
-  }
-
-  endBase(cellId: string, id: string, version: string) {
-    return this.#archived.cutter.endBase(cellId, id, version)
-  }
-
-  cutIncremental(cellId: string, version: string, versionsMax: number) {
-    return this.#archived.cutter.cutIncremental(cellId, version, versionsMax)
-  }
-
-  async stored(cellId: string, backup: StoredBackup) {
-    this.#archived.cutter.stored(cellId, backup)
-  }
-
-  async failed(cellId: string) {
-    this.#archived.cutter.failed(cellId)
-  }
-
-  async endBackup(cellId: string) {
-    this.#archived.cutter.end(cellId)
+  async cut(cellId: string, call: CutCall): Promise<unknown> {
+    return await runCut(this.#archived.cutter, cellId, call)
   }
 
   /** Keeps the cell open until the reader is closed: this process must not open its file a second time (invariant 4). */
-  async openReader(cellId: string): Promise<DatabaseReader> {
+  async openReader(cellId: string, { isOrigin, databasePath }: BaseStart): Promise<DatabaseReader> {
+    if (isOrigin === 'kept') return await FileDatabaseReader.open(databasePath)
     const { database, unpin } = this.#parts.local.pin(cellId)
     const reader = new OpenDatabaseReader(database)
     return {
@@ -122,7 +100,10 @@ export class CellsInProcess implements CellPort {
   ): Promise<void> {
     const { restored } = this.#parts
     this.#assertExists(cellId, existed)
-    this.#archived.installer.install(cellId, { isNewest, isUnmarked, last, line })
+    this.#archived.installer.install(cellId, {
+      ...{ isNewest, isUnmarked, last, line },
+      version: manifest.version,
+    })
     restored(cellId, manifest)
   }
 

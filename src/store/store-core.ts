@@ -28,7 +28,7 @@ import { LocalState } from '../catalog/local-state.ts'
 import { RequestedBackups } from '../catalog/requested-backups.ts'
 import { UnknownCells } from '../catalog/unknown-cells.ts'
 import type { Durability } from '../engine/cell-settings.ts'
-import { longLogBytes } from '../engine/long-log.ts'
+import { longLogBytes } from '../engine/checkpoints.ts'
 import type { CellError } from '../errors.ts'
 import { ExpiryHints } from '../kv/expiry-hints.ts'
 import { BuildNotes } from './build-notes.ts'
@@ -309,7 +309,7 @@ export class StoreCore implements CellDirectory {
   /** An empty cell survives a loss too. For that it needs a version, as one that has changed. */
   #unstoredCells(): UnstoredCells {
     return {
-      add: (id) => this.destination?.progress.markChanged(id, this.clock.now()),
+      add: (id, createdAt) => this.destination?.noteMade(id, createdAt),
       remove: (id) => this.destination?.progress.remove(id),
     }
   }

@@ -17,6 +17,7 @@ import {
   RecordingStore,
 } from '../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scratch-store.ts'
+import { BOUNDS } from '../support/request-bounds.ts'
 import { codeOf, rejectedBy } from '../support/thrown.ts'
 import { turnsUntil } from '../support/turns.ts'
 
@@ -30,11 +31,10 @@ interface Line {
   fields: Record<string, unknown>
 }
 
-let place: ScratchPlace
+const place = ScratchPlace.perTest()
 let lines: Line[]
 let log: Log
 beforeEach(() => {
-  place = new ScratchPlace()
   lines = []
   const at = (level: string) => (fields: object, message: string) => {
     lines.push({ level, message, fields: { ...fields } })
@@ -241,7 +241,7 @@ describe('After a total loss', () => {
     const ids = await lostCells(3)
     const gated = new GatedStore(place.folder())
     const store = await place.open({ objectStore: gated, log })
-    const service = new InProcessService(store, { restoreWaitMs: 20_000, answerBytesMax: 1_000_000 })
+    const service = new InProcessService(store, { restoreWaitMs: 20_000, bounds: BOUNDS })
     const count = { op: 'sql', sql: 'SELECT count(*) AS n FROM ledger' } as const
     gated.gates = ofRestore(ids)
     place.clock.advance(BEGIN_MS)

@@ -29,7 +29,7 @@ function page(status: number, text = '<html>') {
 }
 
 test.each([
-  ['an unknown argument', { id: 'x', prefx: 'u' }, {}, 'The operation has no argument prefx.'],
+  ['an unknown argument', { id: 'x', prefx: 'u' }, {}, 'prefx is not known.'],
   ['no id', {}, {}, 'id must be a string, not empty.'],
   ['tables that are no list', { id: 'x', tables: 'users' }, {}, 'tables must be a list of names.'],
   ['a lastEventId that is no string', { id: 'x' }, { lastEventId: 7 }, 'lastEventId must be a string.'],

@@ -31,7 +31,7 @@ describe('the files of the console', () => {
   })
 
   test('come with the licenses of all packages that are in them', () => {
-    const sources = fs.globSync('src/console/**/*.{ts,tsx}', { cwd: PROJECT })
+    const sources = fs.globSync('src/{console,client}/**/*.{ts,tsx}', { cwd: PROJECT })
     const imported = sources.flatMap((file) => [
       ...fs
         .readFileSync(path.join(PROJECT, file), 'utf8')

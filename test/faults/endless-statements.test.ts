@@ -1,6 +1,7 @@
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { isCellError } from '../../src/errors.ts'
 import { countOf } from '../support/counts.ts'
+import { statementsOf } from '../support/request-bounds.ts'
 import { ScriptedS3 } from '../support/s3/scripted-s3.ts'
 import { filesBelow } from '../support/temp-directory.ts'
 import { openWorkerStore, type WorkerStore } from '../support/worker-store.ts'
@@ -64,7 +65,10 @@ async function fill({ service, store }: WorkerStore): Promise<string[]> {
 test(`backups of all cells are stored while tenants send endless statements to their neighbours and to themselves: none is lost, and no upload is left (${ROUNDS} rounds)`, async () => {
   const { s3, url } = await startS3()
   const limits = { killsBurst: 100_000, killsPerMinute: 100_000 }
-  const node = await openWorkerStore({ objectStore: url, service: { workers: 2, statementMs: 300, limits } })
+  const node = await openWorkerStore({
+    objectStore: url,
+    service: { workers: 2, bounds: statementsOf(300), limits },
+  })
   const { service, store } = node
   const cells = await fill(node)
   const rows = new Map<string, number>(cells.map((id, i) => [id, i < 2 ? 10 : 1]))

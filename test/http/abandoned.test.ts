@@ -5,10 +5,8 @@ import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { Application } from '../../src/http/application.ts'
 import { TENANTS } from '../../src/http/audience.ts'
-import { BodyDrains } from '../../src/http/body-drains.ts'
 import { listenerOf } from '../../src/http/node-listener.ts'
 import { OWNER } from '../../src/http/owner-routes.ts'
-import { ReadCosts } from '../../src/http/read-costs.ts'
 import type { CellService } from '../../src/service/cell-service.ts'
 import { InProcessService } from '../../src/service/in-process-service.ts'
 import { importHere } from '../../src/store/cell-imports.ts'
@@ -16,6 +14,7 @@ import { foreign, leftOvers } from '../support/database-files.ts'
 import { Bench } from '../support/http/bench.ts'
 import { SteppedClock } from '../support/http/stepped-clock.ts'
 import { viaFetch } from '../support/http/transports.ts'
+import { BOUNDS } from '../support/request-bounds.ts'
 import { until } from '../support/until.ts'
 
 /** A client goes away while its request is at work: nothing of it is half done, and all that it held is given back. */
@@ -89,7 +88,7 @@ afterEach(async () => {
 /** The parts that run in a node, with gates in front of them. */
 function service(): CellService {
   const { store } = bench
-  const inProcess = new InProcessService(store, { restoreWaitMs: 1_000, answerBytesMax: 1_000_000 })
+  const inProcess = new InProcessService(store, { restoreWaitMs: 1_000, bounds: BOUNDS })
   const gated: Partial<CellService> = {
     restore: (...asked) => inProcess.restore(...asked),
     importCell: async (source, options) => {
@@ -110,11 +109,7 @@ function service(): CellService {
 
 async function serve(audience = TENANTS): Promise<number> {
   const application = new Application(bench.store, { service: service() }, audience)
-  const listener = listenerOf(application, {
-    clock,
-    drains: new BodyDrains(clock),
-    costs: new ReadCosts(clock),
-  })
+  const listener = listenerOf(application)
   const handle = application.handle.bind(application)
   application.handle = (request) => {
     atWork++

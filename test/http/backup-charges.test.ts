@@ -7,6 +7,7 @@ import { InProcessService } from '../../src/service/in-process-service.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { type Ask, Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
+import { BOUNDS } from '../support/request-bounds.ts'
 import { rejectedBy } from '../support/thrown.ts'
 
 const MIB = 1_048_576
@@ -141,7 +142,7 @@ describe('What moves bytes is charged for them, also if it fails:', () => {
     const bench = await openCharged()
     const { key, id } = bench.store.apiKeys.create(bench.accountId)
     // The key is revoked while the cell is copied.
-    const service = new InProcessService(bench.store, { restoreWaitMs: 1_000, answerBytesMax: 1_000_000 })
+    const service = new InProcessService(bench.store, { restoreWaitMs: 1_000, bounds: BOUNDS })
     const revoked: Pick<CellService, 'exportCell'> = {
       exportCell: (cellId, options) =>
         service.exportCell(cellId, {

@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { SqlTokens } from '../../src/engine/sql-policy/sql-lexer.ts'
 import { Application } from '../../src/http/application.ts'
-import { InProcessService } from '../../src/service/in-process-service.ts'
 import { Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
 
@@ -83,39 +82,4 @@ test('no word of SQL that is too long is read', async () => {
   expect(await send('sql', { sql })).toEqual({ status: 413, code: 'sql_too_long' })
   expect(await send('batch', { operations: [{ sql }] })).toEqual({ status: 413, code: 'sql_too_long' })
   expect(read).not.toHaveBeenCalled()
-})
-
-const LONG = 'v'.repeat(70_000)
-
-test.each([
-  ['sql', { sql: 'SELECT ? AS x', params: [LONG] }],
-  ['batch', { operations: [{ sql: 'SELECT ? AS x', params: [LONG] }] }],
-  ['kv/ops/mset', { entries: [{ key: 'k', value: LONG }] }],
-])(
-  'a long body is left to whoever runs its operation, and answered as a short one is: %s',
-  async (path, body) => {
-    const execute = vi.spyOn(InProcessService.prototype, 'execute')
-    const ask = (sent: unknown) =>
-      bench.send({ method: 'POST', path: `/v1/databases/{cell}/${path}`, body: sent })
-    const long = await ask(body)
-    const short = await ask(JSON.parse(JSON.stringify(body).replace(LONG, 'v')))
-    expect([long.status, short.status]).toEqual([200, 200])
-    expect(execute.mock.calls.map(([, { op }]) => op === 'unread')).toEqual([true, false])
-    expect(Object.keys(long.json as object)).toEqual(Object.keys(short.json as object))
-    expect((await ask({ ...body, timeout: 1 })).json).toMatchObject({
-      code: 'invalid_request',
-      field: 'timeout',
-    })
-  },
-)
-
-test('a long list of entries with too many values is refused, and not passed on', async () => {
-  const execute = vi.spyOn(InProcessService.prototype, 'execute')
-  const { status, json } = await bench.send({
-    method: 'POST',
-    path: '/v1/databases/{cell}/kv/ops/mset',
-    body: { entries: Array(50_000).fill({}) },
-  })
-  expect({ status, json }).toMatchObject({ status: 400, json: { code: 'invalid_request', limit: 10_000 } })
-  expect(execute).not.toHaveBeenCalled()
 })

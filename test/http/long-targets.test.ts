@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { Query } from '../../src/http/query.ts'
+import { Query } from '../../src/service/requests/query.ts'
 import { Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
 import { thrownBy } from '../support/thrown.ts'

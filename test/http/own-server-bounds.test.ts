@@ -8,6 +8,7 @@ import type { CellService } from '../../src/service/cell-service.ts'
 import { Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
 import { answersIn, exchange } from '../support/http/wire.ts'
+import { entryAnswer } from '../support/request-bounds.ts'
 
 /** Answers that nobody takes are bounded in servers of others too. An account may leave 20 MB untaken. */
 
@@ -26,7 +27,7 @@ function options() {
   const execute = async () => {
     begun++
     await new Promise((resolve) => setImmediate(resolve))
-    return { key: 'k', value: 'v'.repeat(valueBytes), ttlSeconds: -1, expiresAt: null }
+    return entryAnswer(valueBytes)
   }
   const memory = { ...DEFAULT_MEMORY_LIMITS, unsentPerAccount: 20_000_000 }
   return { service: { execute } as unknown as CellService, limits: { memory } }

@@ -8,6 +8,7 @@ import { InProcessService } from '../../src/service/in-process-service.ts'
 import { Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
 import { answersIn, exchange } from '../support/http/wire.ts'
+import { BOUNDS } from '../support/request-bounds.ts'
 
 /** A key is revoked while a request with it is under way. */
 
@@ -28,7 +29,7 @@ beforeEach(async () => {
   key = created.key
   beforeOperation = () => {}
   whileCopied = () => {}
-  const inProcess = new InProcessService(bench.store, { restoreWaitMs: 1_000, answerBytesMax: 1_000_000 })
+  const inProcess = new InProcessService(bench.store, { restoreWaitMs: 1_000, bounds: BOUNDS })
   const service: Pick<CellService, 'execute' | 'exportCell'> = {
     execute: async (...asked) => {
       await beforeOperation()

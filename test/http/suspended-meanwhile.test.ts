@@ -7,6 +7,7 @@ import { InProcessService } from '../../src/service/in-process-service.ts'
 import { Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
 import { answersIn, exchange } from '../support/http/wire.ts'
+import { BOUNDS } from '../support/request-bounds.ts'
 
 /** An account is suspended, or a key expires, while a request with it is under way. */
 
@@ -24,7 +25,7 @@ beforeEach(async () => {
   const expiresAt = bench.clock.now() + EXPIRES_AFTER_MS
   key = bench.store.apiKeys.create(bench.accountId, { expiresAt }).key
   beforeOperation = () => {}
-  const inProcess = new InProcessService(bench.store, { restoreWaitMs: 1_000, answerBytesMax: 1_000_000 })
+  const inProcess = new InProcessService(bench.store, { restoreWaitMs: 1_000, bounds: BOUNDS })
   const service: Pick<CellService, 'execute'> = {
     execute: async (...asked) => {
       beforeOperation()

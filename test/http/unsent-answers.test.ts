@@ -7,6 +7,7 @@ import type { CellService } from '../../src/service/cell-service.ts'
 import { Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
 import { answersIn, exchange } from '../support/http/wire.ts'
+import { entryAnswer } from '../support/request-bounds.ts'
 import { codeOf } from '../support/thrown.ts'
 
 /** An account may leave 20 MB of its answers untaken. Each has 12 MB, of which the system's buffers may take some. */
@@ -17,7 +18,7 @@ let port: number
 
 beforeEach(async () => {
   bench = await Bench.open(viaFetch)
-  const entry = { key: 'k', value: 'v'.repeat(12_000_000), ttlSeconds: -1, expiresAt: null }
+  const entry = entryAnswer(12_000_000)
   const service = { execute: async () => entry } as unknown as CellService
   const memory = { ...DEFAULT_MEMORY_LIMITS, unsentPerAccount: 20_000_000 }
   server = new NodeServer(bench.store, { service, limits: { memory } })

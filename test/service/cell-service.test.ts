@@ -4,6 +4,7 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterAll } from 'vitest'
 import { InProcessService } from '../../src/service/in-process-service.ts'
+import { BOUNDS } from '../support/request-bounds.ts'
 import { StoreDirectory } from '../support/store-directory.ts'
 import { WorkerStore } from '../support/worker-store.ts'
 import { cellServiceContract } from './cell-service.contract.ts'
@@ -23,7 +24,7 @@ async function inProcess({ folder, ...options }: ServiceOptions): Promise<Servic
   const store = await data.openOrCreate({ objectStore, backups: { incrementalEveryMs } })
   const service = new InProcessService(store, {
     restoreWaitMs: 20_000,
-    answerBytesMax: 10_485_760,
+    bounds: BOUNDS,
     sqlPolicy,
   })
   return { service, store, folder: place, close: () => data.close() }

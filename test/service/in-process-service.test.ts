@@ -1,13 +1,14 @@
 import path from 'node:path'
 import { beforeEach, describe, expect, test } from 'vitest'
-import { mayChange, parseOperation, type ReadableOperation } from '../../src/service/apply-operation.ts'
+import { mayChange, parseOperation } from '../../src/service/apply-operation.ts'
 import { InProcessService } from '../../src/service/in-process-service.ts'
-import type { BatchableOperation, CellOperation } from '../../src/service/operations.ts'
+import type { BatchableOperation, CellOperation, PlainOperation } from '../../src/service/operations.ts'
 import type { CellStore } from '../../src/store/cell-store.ts'
+import { BOUNDS } from '../support/request-bounds.ts'
 import { StoreDirectory } from '../support/store-directory.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
 
-const options = { restoreWaitMs: 1_000, answerBytesMax: 10_485_760 }
+const options = { restoreWaitMs: 1_000, bounds: BOUNDS }
 let store: CellStore
 let service: InProcessService
 let id: string
@@ -72,7 +73,7 @@ describe('what can change a cell', () => {
     [batch(sql('PRAGMA user_version = 1')), true],
     [batch({ op: 'kv.delete', key: 'k' }), true],
   ])('%j: %s', (operation, changes) => {
-    expect(mayChange(parseOperation(operation as ReadableOperation))).toBe(changes)
+    expect(mayChange(parseOperation(operation as PlainOperation))).toBe(changes)
   })
 })
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { DEFAULT_LIMITS } from '../../src/base/limits.ts'
-import type { BatchableOperation, CellOperation } from '../../src/service/operations.ts'
+import type { BatchableOperation, CellAnswer, CellOperation } from '../../src/service/operations.ts'
+import { documentIn, requestOf } from '../support/request-bounds.ts'
 import { rejectedBy } from '../support/thrown.ts'
 import type { MakeService, ServiceUnderTest } from './service-under-test.ts'
 
@@ -71,8 +71,6 @@ const REFUSED_BY_POLICY = [
   // Merges the index from inside of a query.
   'SELECT optimize(f4) FROM f4 LIMIT 1',
 ]
-
-const LIMITS = { rowsMax: 1_000, bytesMax: 1_000_000 }
 
 /** What a read-only operation may do, as tests. */
 export function readOnlyContract(name: string, make: MakeService): void {
@@ -146,16 +144,10 @@ export function readOnlyContract(name: string, make: MakeService): void {
       })
     })
 
-    test('a body that nobody has read yet is bound alike', async () => {
-      const { sqlBytesMax, paramsMax, batchOperationsMax, kvKeysMax } = DEFAULT_LIMITS
-      const statements = { sqlBytesMax, paramsMax, batchOperationsMax, statementMsMax: 5_000 }
-      const bounds = { ...statements, kvKeysMax, result: LIMITS }
-      const ask = (text: string) => {
-        const body = Buffer.from(JSON.stringify({ sql: text }))
-        return run({ op: 'unread', kind: 'sql', body, bounds, readOnly: true })
-      }
+    test('a request that nobody has read yet is bound alike', async () => {
+      const ask = (text: string) => run({ ...requestOf('sql', { sql: text }), readOnly: true })
       await unchanged(async () => {
-        expect(JSON.parse(String(await ask('SELECT 1 AS one')))).toMatchObject({ rows: [{ one: 1 }] })
+        expect(documentIn((await ask('SELECT 1 AS one')) as CellAnswer)).toMatchObject({ rows: [{ one: 1 }] })
         expect(await rejectedBy(ask('DELETE FROM t'))).toMatchObject({ code: 'forbidden' })
       })
     })

@@ -6,6 +6,7 @@ import { StoreCore } from '../../src/store/store-core.ts'
 import type { StoreOptions } from '../../src/store/store-options.ts'
 import { WorkerService, type WorkerServiceOptions } from '../../src/workers/node/worker-service.ts'
 import { workersOf } from './processes.ts'
+import { BOUNDS } from './request-bounds.ts'
 import { StoreDirectory } from './store-directory.ts'
 import { tempDirectory } from './temp-directory.ts'
 
@@ -92,8 +93,7 @@ export class WorkerStore {
       objectStore,
       workers: 1,
       waitMs: 60_000,
-      answerBytesMax: 10_485_760,
-      statementMs: 60_000,
+      bounds: BOUNDS,
       ...options,
     })
     try {

@@ -4,6 +4,7 @@ import { expect, onTestFinished, test, vi } from 'vitest'
 import { CellError } from '../../src/errors.ts'
 import { CellDeletions } from '../../src/workers/node/cell-deletions.ts'
 import { WorkerPool } from '../../src/workers/node/worker-pool.ts'
+import { statementsOf } from '../support/request-bounds.ts'
 import { filesBelow } from '../support/temp-directory.ts'
 import { rejectedBy } from '../support/thrown.ts'
 import { turnsUntil } from '../support/turns.ts'
@@ -31,25 +32,6 @@ test('a purge of a deleted cell waits for the backup that the archiver is storin
   await ended
   const objects = path.join(store.paths.root, '..', 'objects')
   expect(filesBelow(objects).filter((file) => file.includes(id))).toEqual([])
-})
-
-test('a deletion counts for the account that asks for it, and for nobody if the owner of the store does', async () => {
-  const { store, service } = await openWorkerStore()
-  const holdingUp = vi.spyOn(WorkerPool.prototype, 'holdingUp')
-  const runTask = vi.spyOn(WorkerPool.prototype, 'runTask')
-  onTestFinished(() => void vi.restoreAllMocks())
-  for (const accountId of ['an account', undefined]) {
-    const { id } = store.createCell()
-    await service.execute(id, { op: 'sql', sql: 'CREATE TABLE t (b)' })
-    runTask.mockClear()
-    await service.deleteCell(id, { permit: { check: () => {}, accountId } })
-    expect(holdingUp.mock.calls.map(([asking]) => asking)).toEqual([accountId, accountId])
-    const asked = runTask.mock.calls.filter(([, options]) => options?.isAskedFor === true)
-    const tasks = new Set(asked.map(([{ task }]) => task))
-    // Its last backup too.
-    expect([tasks.has('cut'), tasks.has('release')]).toEqual(Array(2).fill(accountId !== undefined))
-    holdingUp.mockClear()
-  }
 })
 
 test('a deletion that is refused leaves the cell, and no note that a start would take for a deletion', async () => {
@@ -112,7 +94,7 @@ test('a restore of a deleted cell waits until its files are out of the way, and 
 })
 
 test('a cell whose own statement runs is stored before it is deleted, however long that takes', async () => {
-  const { store, service } = await openWorkerStore({ service: { statementMs: 6_000 } })
+  const { store, service } = await openWorkerStore({ service: { bounds: statementsOf(6_000) } })
   const { id } = store.createCell()
   await service.execute(id, { op: 'kv.put', key: 'k', value: 'v' })
   const long = 'WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) AS n FROM c'

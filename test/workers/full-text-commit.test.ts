@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import type { CellOperation } from '../../src/service/operations.ts'
+import { requestOf } from '../support/request-bounds.ts'
 import { openWorkerStore } from '../support/worker-store.ts'
 
 const sql = (text: string): CellOperation & { op: 'sql' } => ({ op: 'sql', sql: text })
@@ -18,7 +19,7 @@ test('a COMMIT that merges a full-text index for long is ended at its deadline, 
   const insert = sql(`INSERT INTO ft ${WORDS}`)
   for (let segment = 0; segment < 150; segment++) await node.service.execute(cell, insert)
   await node.service.execute(cell, sql("INSERT INTO ft(ft, rank) VALUES ('crisismerge', 16)"))
-  const merging = node.service.execute(cell, insert, { deadlineMs: 100 })
+  const merging = node.service.execute(cell, requestOf('sql', { sql: insert.sql, timeout_ms: 100 }))
   await expect(merging).rejects.toMatchObject({ code: 'statement_timeout', details: { limit: 100 } })
   const { rows } = await node.service.execute(cell, sql('SELECT count(*) AS n FROM ft'))
   expect(rows).toEqual([{ n: 150 }])

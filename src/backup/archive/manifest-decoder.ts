@@ -28,6 +28,7 @@ const manifestSchema: z.ZodType<Manifest> = z.object({
   // A later program may know more of them.
   origin: z.enum(['schedule', 'owner', 'tenant']).optional().catch(undefined),
   sqlite_version: z.string(),
+  repeats: z.string().optional(),
   log: z
     .object({
       history: z.string().min(1),

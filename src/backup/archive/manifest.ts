@@ -36,6 +36,8 @@ export interface Manifest {
   /** Who asked for it. Manifests from before this field lack it, and count as `schedule`. */
   origin?: 'schedule' | 'owner' | 'tenant' | undefined
   sqlite_version: string
+  /** It was made only because the cell was restored to this version: nothing has changed since. No restore takes it for the latest. */
+  repeats?: string | undefined
   /** Where it is in what is shipped of the cell. Without it, nothing that is shipped follows this version. */
   log?: ManifestLog | undefined
   database: { name: typeof DATABASE_MEMBER; size: number } | null

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import type { Clock } from '../../base/clock.ts'
 import { Emitter } from '../../base/emitter.ts'
 import type { Log } from '../../base/log.ts'
@@ -6,6 +7,8 @@ import { unlessAborted } from '../../base/unless-aborted.ts'
 import { DATABASE_MEMBER } from '../archive/manifest.ts'
 import { ObjectReader } from '../archive/object-reader.ts'
 import { ChangeTrackers } from '../changes/change-trackers.ts'
+import { fingerprintOf } from '../changes/file-fingerprint.ts'
+import { historyOfNew } from '../changes/history.ts'
 import { isAllStored } from '../changes/is-all-stored.ts'
 import type { BackupProgressTable } from '../changes/progress-table.ts'
 import { BackupRunner } from '../create/backup-runner.ts'
@@ -87,6 +90,7 @@ export class BackupDestination {
   /** Emitted when no cell's history goes on. */
   readonly historiesEnded = new Emitter()
   readonly #paths: (cellId: string) => CellPaths
+  readonly #isShipped: (cellId: string) => boolean
   readonly #sweep: UploadSweep
   readonly #abort = new AbortController()
 
@@ -102,6 +106,7 @@ export class BackupDestination {
     this.progress = progress
     this.findings = findings
     this.#paths = paths
+    this.#isShipped = parts.isShipped ?? (() => false)
     this.index = new VersionIndex(objectStore, storeId, clock, findings)
     this.logIndex = new LogIndex(objectStore, storeId, parts.epoch)
     this.trackers = new ChangeTrackers(paths, progress, clock, parts.isShipped)
@@ -177,6 +182,13 @@ export class BackupDestination {
   /** Up to when everything that the cell has committed is stored; null if nothing is. Asks only the local state. */
   backedUpTo(cellId: string): number | null {
     return backedUpTo(this.progress.storedUpTo(cellId), this.collectedTo(), this.clock.now())
+  }
+
+  /** Before the catalog has a new cell, whose file is there: it counts as changed, and its history begins now. */
+  noteMade(cellId: string, createdAt: number): void {
+    const file = this.#isShipped(cellId) ? fingerprintOf(this.#paths(cellId).database) : undefined
+    const history = file && historyOfNew(randomUUID(), createdAt, file)
+    this.progress.markMade(cellId, this.clock.now(), history)
   }
 
   /** Whether all that the cell has committed is in the object store, as far as this machine shows it. */

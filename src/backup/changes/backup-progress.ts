@@ -26,6 +26,8 @@ export interface BackupProgress {
   changedAt: number | null
   /** Versions hold everything that was committed before it, in epoch milliseconds; null if nothing is stored. */
   storedTo: number | null
+  /** The version that the cell was restored to, while nothing has changed since. */
+  repeats: string | null
 }
 
 /** As the table has it. */
@@ -55,6 +57,7 @@ export function untouched(cellId: string): BackupProgress {
     lastSnapshotAt: null,
     changedAt: null,
     storedTo: null,
+    repeats: null,
   }
 }
 

@@ -7,6 +7,8 @@ export interface BaseStart {
   databasePath: string
   /** Bytes of the database file to copy. The file may become longer or shorter meanwhile. */
   size: number
+  /** The cell is new, and this is its database as it was made: no log changes it meanwhile. */
+  isOrigin?: 'kept' | 'live' | undefined
 }
 
 export interface Cut {
@@ -17,6 +19,8 @@ export interface Cut {
   segments: Segment[]
   /** Undefined if the cell is not shipped. */
   log?: LogPosition | undefined
+  /** The cell was restored to this version, and has not changed since. */
+  repeats?: string | undefined
 }
 
 /** The copy has ended: with these logs applied, it is the database at the moment of the cut. */

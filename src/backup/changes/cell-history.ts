@@ -64,6 +64,12 @@ export class CellHistory {
     return history?.isStored ? history : undefined
   }
 
+  /** Set while the history begins with the creation of the cell, and its first version is still to come. */
+  get ofNew(): History | undefined {
+    const { history } = this.#parts.progress
+    return history?.origin !== undefined && !history.isStored ? history : undefined
+  }
+
   /** The newest time that was given to a commit or a cut. It outlives the history. */
   get #last(): number {
     return this.#parts.progress.line
@@ -91,7 +97,7 @@ export class CellHistory {
     database.keepTimes({ clock, last: this.#last, onCommit: onUnshipped })
     const frames = database.checkpoints.frames()
     const history = this.#history
-    if (frames > 0 || (history === null && progress.dirty)) onUnshipped()
+    if (frames > 0 || (!history?.isStored && progress.dirty)) onUnshipped()
     if (history === null) return
     const kept = this.#parts.logs.list()
     if (!isUntouchedSince(history, fingerprintOf(this.#parts.paths.database))) this.end()
@@ -154,9 +160,9 @@ export class CellHistory {
     this.#parts.onUnshipped()
   }
 
-  /** The version of the cut is not stored: nothing could be restored from a history that begins with it. */
+  /** The version of the cut is not stored: nothing could be restored from a history that begins with it. One of a new cell is tried again. */
   failed(): void {
-    if (this.#history?.isStored === false) this.end()
+    if (this.#history?.isStored === false && this.ofNew === undefined) this.end()
   }
 
   /** The log was kept as the newest segment. */

@@ -12,6 +12,7 @@ import type { ShippedPlace } from './cell-log.ts'
 import { fingerprintOf, sameFingerprint } from './file-fingerprint.ts'
 import { KeptLogs } from './kept-logs.ts'
 import { LogKeeper } from './log-keeper.ts'
+import { Origin } from './origin.ts'
 import type { BackupProgressTable } from './progress-table.ts'
 import type { Segment, Segments } from './segments.ts'
 
@@ -53,6 +54,7 @@ export class ChangeTracker {
   readonly history: CellHistory
   readonly #parts: TrackerParts
   readonly #logs: KeptLogs
+  readonly #origin: Origin
   readonly #keeper: LogKeeper
   /** A backup was cut here but is not stored: the cell is saved as changed until then. */
   #underWay = false
@@ -70,6 +72,8 @@ export class ChangeTracker {
     this.#savedLine = progress.line
     const logs = new KeptLogs(paths.segments, progress)
     this.#logs = logs
+    const origin = new Origin(paths.segments)
+    this.#origin = origin
     if (!isShipped) progress.history = null
     this.history = new CellHistory({ progress, paths, logs, clock, onUnshipped })
     const { history } = this
@@ -78,6 +82,7 @@ export class ChangeTracker {
       paths,
       logs,
       history,
+      origin,
       dropChain: () => this.dropChain(),
       save: () => this.#save(),
     })
@@ -99,6 +104,42 @@ export class ChangeTracker {
     beforeCheckpoint: (database) => this.#keeper.beforeCheckpoint(database),
     afterCheckpoint: (database) => this.#keeper.afterCheckpoint(database),
     closed: () => this.#closed(),
+  }
+
+  /**
+   * Begins the first version of a new cell, with which its history begins: the database as it was made. What was committed since is in
+   * its logs, and is shipped.
+   *
+   * @returns where it is; undefined if the cell is not new, or the file has changed
+   */
+  beginOrigin(): { id: string; path: string; size: number } | undefined {
+    const { ofNew } = this.history
+    if (ofNew?.origin === undefined) return undefined
+    const { size } = ofNew.origin
+    if (this.#origin.exists()) return { id: `kept-${ofNew.id}`, path: this.#origin.path, size }
+    const { database } = this.#parts.paths
+    const now = fingerprintOf(database)
+    if (now !== undefined && sameFingerprint(now, ofNew.origin))
+      return { id: `live-${ofNew.id}`, path: database, size }
+    this.dropHistory()
+    return undefined
+  }
+
+  /** @returns undefined if `id` is not that of {@link beginOrigin} @throws `busy` if the file was changed while it was read */
+  endOrigin(database: CellDatabase, id: string, version: string): (PendingCut & { at: number }) | undefined {
+    const { ofNew } = this.history
+    if (ofNew?.origin === undefined || !id.endsWith(ofNew.id)) return undefined
+    const now = fingerprintOf(this.#parts.paths.database)
+    const isLive = now !== undefined && sameFingerprint(now, ofNew.origin)
+    if (id.startsWith('live-') && (!isLive || this.#origin.exists())) throw noSuchBase()
+    const isChanged = this.#logs.newest > 0 || database.checkpoints.frames() > 0
+    this.#underWay = true
+    database.dirty = isChanged
+    this.progress.dirty = isChanged
+    this.progress.lastVersion = version
+    this.#save()
+    const { id: history, shippedAt: at } = ofNew
+    return { segments: [], log: { history, sequence: 0, frames: 0, at }, at }
   }
 
   /** Begins a base: from here on every log is kept, so that the database file can be copied while it is written. */
@@ -135,6 +176,7 @@ export class ChangeTracker {
     version: string,
     versionsMax: number,
   ): (PendingCut & Pick<IncrementalCut, 'chain'>) | undefined {
+    if (this.progress.chain === null) return undefined
     this.#keepLog(database)
     const { chain } = this.progress
     if (chain === null || chain.versions.length >= versionsMax) return undefined
@@ -168,7 +210,8 @@ export class ChangeTracker {
   stored({ version, kind, cut }: StoredBackup): void {
     if (cut.kind === 'base') this.#baseStored(version, cut)
     else if (this.progress.chain !== null) extendChain(this.progress.chain, version, cut)
-    if (kind === 'snapshot') {
+    // Of a cell that nobody has changed, its first version is a snapshot, too.
+    if (kind === 'snapshot' || (this.#isOfNew(cut) && !this.progress.dirty)) {
       this.progress.lastSnapshotAt = cut.cutAt
       this.progress.dirtySinceSnapshot = this.progress.dirty
     }
@@ -269,7 +312,8 @@ export class ChangeTracker {
   #opened(database: CellDatabase): void {
     // A process was killed between a commit and the save of its row, or another program has written.
     if (!this.progress.dirty && this.#hasLogOrOtherFile()) this.#changed()
-    if (this.progress.dirty) database.dirty = true
+    // Of a restored cell the first change counts, too: until then its next version only repeats what it was restored to.
+    if (this.progress.dirty && this.progress.repeats === null) database.dirty = true
     if (!this.#parts.isShipped) return
     this.history.opened(database)
     if (this.progress.chain !== null || this.progress.history !== null) this.#save()
@@ -297,6 +341,7 @@ export class ChangeTracker {
   }
 
   #noteChange(): void {
+    this.progress.repeats = null
     this.progress.dirty = true
     this.progress.dirtySinceSnapshot = true
     // Before the first backup, due times count from the first change.
@@ -305,10 +350,21 @@ export class ChangeTracker {
     this.progress.changedAt ??= this.#parts.clock.now()
   }
 
-  #baseStored(version: string, { id }: BaseCut): void {
-    const { base } = this.progress
+  #isOfNew(cut: StoredBackup['cut']): boolean {
+    const { history } = this.progress
+    return cut.kind === 'base' && history?.origin !== undefined && cut.id.endsWith(history.id)
+  }
+
+  #baseStored(version: string, cut: BaseCut): void {
+    const { base, history } = this.progress
+    if (history !== null && this.#isOfNew(cut)) {
+      // All since the creation is in the logs that are kept for the history.
+      const { newest, database } = history
+      this.progress.chain = { versions: [version], walBytes: 0, through: 0, newest, database }
+      return
+    }
     this.progress.base = null
-    this.progress.chain = base?.id === id ? chainOf(base, version) : null
+    this.progress.chain = base?.id === cut.id ? chainOf(base, version) : null
   }
 
   /** Has every commit so far in a segment, or in the database file as our own checkpoints left it. */
@@ -318,6 +374,7 @@ export class ChangeTracker {
   }
 
   #removeUnneeded(): void {
+    if (this.history.ofNew === undefined) this.#tryTo(() => this.#origin.remove())
     const { chain, base } = this.progress
     const isNeeded = (segment: Segment) =>
       (chain !== null && segment.sequence > chain.through) ||

@@ -25,6 +25,8 @@ export interface History {
   database: FileFingerprint
   /** The version is stored with which it begins: what follows can be restored. */
   isStored: boolean
+  /** Of a history that begins with the creation of its cell: the database file as it was made. */
+  origin?: FileFingerprint | undefined
   /** When unshipped commits were made, as the process knew when it closed the cell. */
   times?: TimedFrames[] | undefined
 }
@@ -76,6 +78,12 @@ export function isTakenBack(history: History, live: Place | undefined | 'later')
   return history.sequence > history.newest && history.frames > 0
 }
 
+/** The history of a cell that was made at `at`, with the database file `origin`. Its first version is still to come. */
+export function historyOfNew(id: string, at: number, origin: FileFingerprint): History {
+  const none = { sequence: 0, frames: 0, newest: 0, sealed: 0 }
+  return { id, ...none, at, shippedAt: at, database: origin, origin, isStored: false }
+}
+
 /** Whether no other program has written the database file. */
 export function isUntouchedSince(history: History, now: FileFingerprint | undefined): boolean {
   return now !== undefined && sameFingerprint(now, history.database)
@@ -97,6 +105,7 @@ export function isHistory({
     numbers.every((each) => Number.isSafeInteger(each) && each >= 0) &&
     typeof rest.database?.size === 'number' &&
     typeof rest.isStored === 'boolean' &&
+    (rest.origin === undefined || typeof rest.origin.size === 'number') &&
     (rest.times === undefined || Array.isArray(rest.times))
   )
 }

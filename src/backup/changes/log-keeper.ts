@@ -7,6 +7,7 @@ import { type BaseInProgress, boundLogs } from './base-in-progress.ts'
 import type { CellHistory } from './cell-history.ts'
 import { type FileFingerprint, fingerprintOf, sameFingerprint } from './file-fingerprint.ts'
 import type { KeptLogs, LiveLog } from './kept-logs.ts'
+import type { Origin } from './origin.ts'
 import type { Segment } from './segments.ts'
 
 export interface LogKeeperParts {
@@ -14,6 +15,7 @@ export interface LogKeeperParts {
   paths: CellPaths
   logs: KeptLogs
   history: CellHistory
+  origin: Origin
   dropChain(): void
   save(): void
 }
@@ -41,6 +43,7 @@ export class LogKeeper {
         history.kept()
         return
       }
+      this.#keepOrigin(database, now)
       // The frames are counted after the version was read: a commit in between shows in both.
       const dataVersion = database.dataVersion()
       const { frames } = database.checkpoints.state()
@@ -71,6 +74,14 @@ export class LogKeeper {
     if (chain !== null) chain.database = now
     history.checkpointed(now)
     save()
+  }
+
+  /** The first checkpoint of a new cell is about to change the file with which its history begins. */
+  #keepOrigin(database: CellDatabase, now: FileFingerprint): void {
+    const { history, origin } = this.#parts
+    const begun = history.ofNew?.origin
+    if (begun === undefined || !sameFingerprint(now, begun) || origin.exists()) return
+    if (!origin.keep(database.checkpoints.readDescriptor(), now.size)) history.end()
   }
 
   /** @returns false if nothing needs the log */

@@ -16,11 +16,18 @@ export class OpenCellCuts implements CellCuts {
   }
 
   async beginBase(): Promise<BaseStart> {
+    const origin = this.#tracker.beginOrigin()
+    if (origin !== undefined) {
+      const isOrigin = origin.path === this.#database.path ? 'live' : 'kept'
+      return { id: origin.id, databasePath: origin.path, size: origin.size, isOrigin }
+    }
     const { id, database } = this.#tracker.beginBase(this.#database)
     return { id, databasePath: this.#database.path, size: database.size }
   }
 
   async endBase(id: string, version: string): Promise<BaseCut> {
+    const origin = this.#tracker.endOrigin(this.#database, id, version)
+    if (origin !== undefined) return { kind: 'base', id, ...this.#cut(origin), cutAt: origin.at }
     return { kind: 'base', id, ...this.#cut(this.#tracker.endBase(this.#database, id, version)) }
   }
 
@@ -39,6 +46,7 @@ export class OpenCellCuts implements CellCuts {
 
   #cut({ segments, log }: PendingCut): Cut {
     const sqliteVersion = this.#database.prepare('SELECT sqlite_version()').pluck().get() as string
-    return { cutAt: this.#clock.now(), sqliteVersion, segments, log }
+    const repeats = this.#tracker.progress.repeats ?? undefined
+    return { cutAt: this.#clock.now(), sqliteVersion, segments, log, repeats }
   }
 }

@@ -1,6 +1,7 @@
 import type { LocalState } from '../../catalog/local-state.ts'
 import type { Statement } from '../../engine/sqlite.ts'
 import { type BackupProgress, fromRow, type ProgressRow, toRow, untouched } from './backup-progress.ts'
+import type { History } from './history.ts'
 
 /** Key of the place that this machine's backups last went to. */
 const TARGET_KEY = 'backup_target'
@@ -25,7 +26,8 @@ const SCHEMA = `
     changed_at INTEGER,
     history TEXT,
     stored_to INTEGER,
-    line INTEGER NOT NULL DEFAULT 0
+    line INTEGER NOT NULL DEFAULT 0,
+    repeats TEXT
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS backup_progress_due ON backup_progress (cell_id) WHERE dirty OR dirty_since_snapshot;
 `
@@ -38,6 +40,7 @@ const LATER_COLUMNS = [
   'history TEXT',
   'stored_to INTEGER',
   'line INTEGER NOT NULL DEFAULT 0',
+  'repeats TEXT',
 ]
 /** With a chain, the newest backup is stored. */
 const FILL_STORED_TO = 'UPDATE backup_progress SET stored_to = last_backup_at WHERE chain IS NOT NULL'
@@ -53,16 +56,16 @@ const END_HISTORIES = `UPDATE backup_progress SET ${WITHOUT_HISTORY}`
 
 const SELECT = `
   SELECT cell_id AS cellId, chain, base, history, line, last_version AS lastVersion, dirty, dirty_since_snapshot AS dirtySinceSnapshot,
-    last_backup_at AS lastBackupAt, last_snapshot_at AS lastSnapshotAt, changed_at AS changedAt, stored_to AS storedTo
+    last_backup_at AS lastBackupAt, last_snapshot_at AS lastSnapshotAt, changed_at AS changedAt, stored_to AS storedTo, repeats
   FROM backup_progress`
 
 const PUT = `
   INSERT OR REPLACE INTO backup_progress
     (cell_id, chain, base, history, line, last_version, dirty, dirty_since_snapshot, last_backup_at, last_snapshot_at, changed_at,
-      stored_to)
+      stored_to, repeats)
   VALUES
     (@cellId, @chain, @base, @history, @line, @lastVersion, @dirty, @dirtySinceSnapshot, @lastBackupAt, @lastSnapshotAt, @changedAt,
-      @storedTo)`
+      @storedTo, @repeats)`
 
 const STORED_UP_TO = `
   SELECT stored_to AS storedTo,
@@ -77,6 +80,9 @@ const MARK_CHANGED = `
   ON CONFLICT (cell_id) DO UPDATE SET dirty = 1, dirty_since_snapshot = 1,
     last_backup_at = coalesce(last_backup_at, @now), last_snapshot_at = coalesce(last_snapshot_at, @now),
     changed_at = coalesce(changed_at, @now)`
+
+/** A cell that nothing is known of but that it was made, or also imported. */
+const MADE = `UPDATE backup_progress SET history = @history WHERE cell_id = @cellId AND history IS NULL AND last_version IS NULL`
 
 /** Without its own time, a change is younger than the backup before it. */
 const LAG = `
@@ -97,6 +103,7 @@ export class BackupProgressTable {
   readonly #find: Statement
   readonly #put: Statement
   readonly #markChanged: Statement
+  readonly #made: Statement
   readonly #remove: Statement
   readonly #due: Statement
   readonly #withHistory: Statement
@@ -119,14 +126,15 @@ export class BackupProgressTable {
     this.#find = state.prepare(`${SELECT} WHERE cell_id = ?`)
     this.#put = state.prepare(PUT)
     this.#markChanged = state.prepare(MARK_CHANGED)
+    this.#made = state.prepare(MADE)
     this.#remove = state.prepare('DELETE FROM backup_progress WHERE cell_id = ?')
     this.#lag = state.prepare(LAG)
     this.#storedUpTo = state.prepare(STORED_UP_TO)
     this.#withHistory = state.prepare(
-      `${SELECT} WHERE history IS NOT NULL AND cell_id > ? ORDER BY cell_id LIMIT ?`,
+      `${SELECT} WHERE history ->> 'isStored' AND cell_id > ? ORDER BY cell_id LIMIT ?`,
     )
     this.#changedWithoutHistory = state
-      .prepare('SELECT cell_id FROM backup_progress WHERE history IS NULL AND dirty')
+      .prepare("SELECT cell_id FROM backup_progress WHERE dirty AND NOT coalesce(history ->> 'isStored', 0)")
       .pluck()
     this.#neverTried = state
       .prepare(
@@ -187,6 +195,12 @@ export class BackupProgressTable {
   /** Marks a cell as changed, whoever has saved its row last. @param now epoch milliseconds */
   markChanged(cellId: string, now: number): void {
     this.#markChanged.run({ cellId, now })
+  }
+
+  /** A new cell: it counts as changed, and its history begins with its creation. @param history undefined: it is not shipped */
+  markMade(cellId: string, now: number, history: History | undefined): void {
+    this.markChanged(cellId, now)
+    if (history !== undefined) this.#made.run({ cellId, history: JSON.stringify(history) })
   }
 
   /** Marks a new cell that has content: its first backup is due at once. @param now epoch milliseconds */

@@ -39,6 +39,8 @@ export interface BackupState extends KnownVersions {
 export interface BackupRun extends CellBackupOptions {
   kind: BackupKind
   origin: BackupOrigin
+  /** Of a new cell, the version with which its history begins is enough. */
+  beginsHistory?: boolean | undefined
   /** The most versions of a chain. */
   chainVersionsMax?: number | undefined
 }
@@ -67,13 +69,14 @@ export class BackupRunner {
       const nextVersion = () => first ?? this.#nextVersion(cellId, known, versions)
       try {
         const backup = new CellBackup(this.#parts, identity, source, { signal, onProgress, willMove })
-        const result = await backup.run({
+        const { result, isOrigin } = await backup.run({
           kind,
           origin,
           sizeBytes,
           nextVersion,
           versionsMax: chainVersionsMax,
         })
+        if (isOrigin && run.beginsHistory !== true) continue
         await retention.backupStored(cellId, result.version, clock.now(), { signal })
         return result
       } catch (error) {

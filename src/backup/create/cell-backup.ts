@@ -60,6 +60,14 @@ export interface CellBackupOptions extends Pick<BackupOptions, 'signal' | 'onPro
   willMove?: ((bytes: number) => Promise<void>) | undefined
 }
 
+export interface MadeVersion {
+  result: BackupResult
+  /** It is the cell as it was made: what was asked for is still to come. */
+  isOrigin: boolean
+}
+
+const ORIGIN = { kind: 'incremental', origin: 'schedule' } as const
+
 /** One backup of one cell. The caller runs no other backup or restore of the cell meanwhile. */
 export class CellBackup {
   readonly #target: BackupTarget
@@ -67,6 +75,7 @@ export class CellBackup {
   readonly #cell: CellUnderBackup
   readonly #options: CellBackupOptions
   readonly #started: number
+  #isOrigin = false
 
   constructor(
     target: BackupTarget,
@@ -87,10 +96,18 @@ export class CellBackup {
    * @throws `busy` if another program wrote the cell meanwhile, or if more was written than the cell is large;
    * `backup_corrupt` if the database is damaged
    */
-  async run(order: BackupOrder): Promise<BackupResult> {
+  async run(order: BackupOrder): Promise<MadeVersion> {
     const { cuts } = this.#cell
     try {
-      return (order.kind === 'incremental' && (await this.#incremental(order))) || (await this.#base(order))
+      const incremental = order.kind === 'incremental' ? await this.#incremental(order) : undefined
+      if (incremental !== undefined) return { result: incremental, isOrigin: false }
+      try {
+        return await this.#base(order)
+      } catch (error) {
+        // A checkpoint has changed the file of a new cell while it was read, and kept it aside before.
+        if (this.#isOrigin && isCellError(error, 'busy')) return await this.#base(order)
+        throw error
+      }
     } catch (error) {
       await cuts.failed()
       throw error
@@ -116,13 +133,15 @@ export class CellBackup {
   }
 
   /** Copies the database while writers and checkpoints continue, and proves the copy before it counts. */
-  async #base(order: BackupOrder): Promise<BackupResult> {
+  async #base(order: BackupOrder): Promise<MadeVersion> {
     const { cuts } = this.#cell
     // Also in place of an incremental: only the cut tells that a base is due. From its beginning on, logs are kept.
     await this.#options.willMove?.(order.sizeBytes)
     const copy = new BaseCopy(this.#target.spoolDirectory)
     try {
       const start = await cuts.beginBase()
+      const isOrigin = start.isOrigin !== undefined
+      this.#isOrigin = isOrigin
       await this.#read(copy, start)
       const version = order.nextVersion()
       const after = this.#target.lastLogObject()
@@ -130,10 +149,12 @@ export class CellBackup {
       await copy.redo(cut.segments, this.#options.signal)
       const source = copy.source()
       const database = { name: DATABASE_MEMBER, size: source.size } as const
-      const manifest = this.#manifest(order, version, cut, after, { database, chain: [], wals: [] })
+      // The first version of a new cell is nobody's request, and holds nothing that was committed.
+      const made = isOrigin ? { ...order, ...ORIGIN } : order
+      const manifest = this.#manifest(made, version, cut, after, { database, chain: [], wals: [] })
       const result = await this.#store(manifest, [source], copy)
-      await cuts.stored({ version, kind: order.kind, cut })
-      return result
+      await cuts.stored({ version, kind: made.kind, cut })
+      return { result, isOrigin }
     } finally {
       await copy.dispose()
     }
@@ -223,7 +244,7 @@ export class CellBackup {
   #manifest(
     { kind, origin }: BackupOrder,
     version: string,
-    { cutAt, sqliteVersion, log }: BaseCut | IncrementalCut,
+    { cutAt, sqliteVersion, log, repeats }: BaseCut | IncrementalCut,
     after: string | null,
     content: Pick<Manifest, 'database' | 'chain' | 'wals'>,
   ): Manifest {
@@ -237,6 +258,8 @@ export class CellBackup {
       created_at: new Date(cutAt).toISOString(),
       origin,
       sqlite_version: sqliteVersion,
+      // Who asks for a backup means it as the latest, whatever it holds.
+      ...(origin === 'schedule' && repeats !== undefined && { repeats }),
       ...(log && { log: { ...log, after } }),
       ...content,
     }

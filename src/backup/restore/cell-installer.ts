@@ -1,6 +1,7 @@
 import type { Clock } from '../../base/clock.ts'
 import { exists } from '../../base/durable-files.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
+import type { BackupProgress } from '../changes/backup-progress.ts'
 import type { ChangeTrackers } from '../changes/change-trackers.ts'
 import type { BackupProgressTable } from '../changes/progress-table.ts'
 import { finishRestore, installRestored } from './restore-install.ts'
@@ -30,7 +31,14 @@ export interface RestoredNames {
   line: number
 }
 
+/** What of a cell's row comes from its restore. */
+interface RestoredRow extends Pick<BackupProgress, 'line' | 'storedTo' | 'repeats'> {
+  last: string
+}
+
 export interface InstallOptions extends RestoredNames {
+  /** The version that the cell is restored to. */
+  version: string
   /** The process that had the cell ended during an earlier try, which may have done the switch. */
   isRepeat?: boolean | undefined
 }
@@ -85,7 +93,7 @@ export class CellInstaller {
 
   install(
     cellId: string,
-    { isNewest, isUnmarked = false, last, line, isRepeat = false }: InstallOptions,
+    { isNewest, isUnmarked = false, last, line, version, isRepeat = false }: InstallOptions,
   ): void {
     const { paths, replace, trackers } = this.#parts
     const files = paths(cellId)
@@ -97,15 +105,20 @@ export class CellInstaller {
     const { storedTo } = this.#parts.progress.find(cellId)
     // What the old cell has committed and is in no version had its moments: the next version ends the history before them.
     const changed = !isNewest || (isUnmarked && trackers.use(cellId, ({ isChanged }) => isChanged))
-    this.#resetProgress(cellId, { last, line, storedTo }, true)
+    const repeats = version
+    this.#resetProgress(cellId, { last, line, storedTo, repeats }, true)
     replace(cellId, () => (isDecided ? finishRestore(files) : installRestored(files)))
     // After a restore to another state the cell counts as changed: the newest backup does not hold it.
-    const isNoted = this.#tryToReset(cellId, { last, line, storedTo: this.#parts.clock.now() }, changed)
+    const isNoted = this.#tryToReset(
+      cellId,
+      { last, line, storedTo: this.#parts.clock.now(), repeats },
+      changed,
+    )
     if (changed || !isNoted) trackers.changed.emit(cellId)
   }
 
   /** The restore is done, whatever fails now, and those who use the cell have to hear of it. The row from before the switch says that it has changed. */
-  #tryToReset(cellId: string, ...row: [{ last: string; line: number; storedTo: number }, boolean]): boolean {
+  #tryToReset(cellId: string, ...row: [RestoredRow, boolean]): boolean {
     try {
       this.#resetProgress(cellId, ...row)
       return true
@@ -118,7 +131,7 @@ export class CellInstaller {
   /** After a restore the next backup is a base. What the cell has then comes from the object store. */
   #resetProgress(
     cellId: string,
-    { last: lastVersion, line, storedTo }: { last: string; line: number; storedTo: number | null },
+    { last: lastVersion, line, storedTo, repeats }: RestoredRow,
     changed: boolean,
   ): void {
     const { clock, trackers, progress } = this.#parts
@@ -138,6 +151,7 @@ export class CellInstaller {
       lastSnapshotAt: now,
       changedAt: changed ? now : null,
       storedTo,
+      repeats,
     })
   }
 }

@@ -67,6 +67,8 @@ export async function findTarget(
   const isBehind = goneAt !== undefined || isPartial
   const contents = await index.contents(cellId, { signal })
   const { versions } = contents
+  // A cell that was made a moment ago.
+  if (versions.length === 0 && isLocal && goneAt === undefined && version === undefined) throw needsVersion()
   const listing = listingOf(versions)
   await ownership.checkManifests(cellId, versions, accountId, { signal })
   const targets = new RestoreTargets(parts, { cellId, contents, goneAt }, { signal })

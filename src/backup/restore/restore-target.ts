@@ -78,9 +78,18 @@ export class RestoreTargets {
     if (recovers) return await this.last()
     // A deletion may have shipped the last state, and stored no version of it.
     if (version === undefined && this.#goneAt !== undefined) return await this.#current({ alsoAged: true })
-    const wanted = version ?? this.#contents.versions[0]?.version
-    if (wanted === undefined) throw noBackup()
-    return versionAlone(await this.#manifest(wanted))
+    return versionAlone(version === undefined ? await this.#latest() : await this.#manifest(version))
+  }
+
+  /** The newest version, but for those that were made only because of a restore: they hold what somebody has gone back to. */
+  async #latest(): Promise<ManifestHead> {
+    const [newest] = this.#contents.versions
+    if (newest === undefined) throw noBackup()
+    for (const { version } of this.#contents.versions) {
+      const manifest = await this.#manifest(version)
+      if (manifest.repeats === undefined) return manifest
+    }
+    return await this.#manifest(newest.version)
   }
 
   /** The state that the cell had last, as far as the object store knows. */

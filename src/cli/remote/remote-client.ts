@@ -1,7 +1,15 @@
 import { Readable } from 'node:stream'
 import type { BackupKind, BackupOptions } from '../../backup/versions/backup-types.ts'
 import { type Clock, delay } from '../../base/clock.ts'
-import { type Client, createClient, isProblem, type Row, type SqlParam } from '../../client/index.ts'
+import {
+  ArgumentError,
+  type Client,
+  createClient,
+  isProblem,
+  Redirected,
+  type Row,
+  type SqlParam,
+} from '../../client/index.ts'
 import { CellError, isCellError } from '../../errors.ts'
 import type { RevokedKeyDocument } from '../../http/answers/api-key-answers.ts'
 import type {
@@ -214,6 +222,9 @@ export class RemoteClient implements StoreClient {
       if (isProblem(error)) throw errorOfProblem(error.problem, NO_ROUTE)
       if (error instanceof SyntaxError || (error instanceof TypeError && NO_PROBLEM.test(error.message)))
         throw this.#strangeAnswer(error)
+      if (error instanceof Redirected) throw new CellError('invalid_setting', error.message, { field: 'url' })
+      if (error instanceof ArgumentError)
+        throw new CellError(error.code, error.message, { field: error.field })
       // An id that can't stand in a path.
       if (error instanceof TypeError || error instanceof URIError)
         throw new CellError('invalid_request', error.message)

@@ -10,17 +10,14 @@ const NOT_SENT =
 /**
  * `fetch` with errors that say what happened and what to do.
  *
- * It follows no redirect: that would send the key to wherever the answer says.
- *
  * @param seen gets the headers of each answer
- * @throws `node_unreachable`, `invalid_setting` for a redirect, and as an aborted signal does
+ * @throws `node_unreachable`, and as an aborted signal does
  */
 export function remoteFetch(baseUrl: string, seen: (headers: Headers) => void): Fetch {
   return async (url, init) => {
-    const answer = await fetch(url, { ...init, redirect: 'manual' }).catch((error: unknown) => {
+    const answer = await fetch(url, init).catch((error: unknown) => {
       throw init.signal?.aborted ? error : unreachable(baseUrl, error)
     })
-    if (answer.status >= 300 && answer.status < 400) throw redirected(baseUrl, answer.headers.get('location'))
     seen(answer.headers)
     return answer
   }
@@ -44,13 +41,4 @@ function isBadPort(cause: unknown): boolean {
 /** If each of several addresses refused, the error has no message, only a code. */
 function describable(cause: unknown, code: string): unknown {
   return cause instanceof Error && cause.message === '' ? new Error(code, { cause }) : cause
-}
-
-function redirected(baseUrl: string, location: string | null): CellError {
-  const where = location === null ? '' : ` to ${location}`
-  return new CellError(
-    'invalid_setting',
-    `${baseUrl} redirects${where}. The key is not sent there: use the URL of the node itself.`,
-    { field: 'url' },
-  )
 }

@@ -34,14 +34,14 @@ export async function openServedStore(
 ): Promise<ServedStore> {
   const options = { ...storeOptions(flags, limits), ...parts }
   const waitMs = limits.http.requestDeadlineMs ?? REQUEST_DEADLINE_MS_DEFAULT
-  const answerBytesMax = limits.result.bytesMax ?? DEFAULT_HTTP_LIMITS.result.bytesMax
+  const { statementMsMax, pageDefault, result } = { ...DEFAULT_HTTP_LIMITS, ...limits.http }
+  const bounds = { statementMsMax, pageDefault, result: { ...result, ...limits.result } }
   if (flags.workers > 0) {
     return await openWithWorkers(flags, options, {
       objectStore: parts.objectStore,
       workers: flags.workers,
       waitMs,
-      answerBytesMax,
-      statementMs: limits.http.statementMsMax ?? DEFAULT_HTTP_LIMITS.statementMsMax,
+      bounds,
       limits: limits.workers,
       slowMs: flags.slow || null,
       queue: limits.queue,
@@ -52,7 +52,7 @@ export async function openServedStore(
     core: store.core,
     service: new InProcessService(store, {
       restoreWaitMs: waitMs,
-      answerBytesMax,
+      bounds,
       slowMs: flags.slow || null,
     }),
     metrics: () => store.metrics(),

@@ -1,6 +1,6 @@
 import type { SqlRow, SqlValue } from '../../engine/statements/sql-values.ts'
 import type { KvEntry } from '../../kv/entry.ts'
-import type { BatchableOperation, JsonText, OperationResults } from '../operations.ts'
+import type { BatchableOperation, OperationResults, ReadOperation } from '../operations.ts'
 import type {
   EntryDocument,
   EntryPageDocument,
@@ -18,24 +18,16 @@ import { durationOf, timeOf } from './time.ts'
 /** An operation of a batch, whether or not its SQL was parsed. */
 type InBatch = Exclude<BatchableOperation, { op: 'sql' }> | { op: 'sql' }
 
-/** From this length on a text is encoded where it is made: whoever passes it on then copies bytes. */
-const LONG_CHARS = 16_384
-
-/** The answer to an operation whose result can be large. */
-export function answerAsJson(
-  operation:
-    | { op: 'sql' | 'kv.list' | 'kv.mget' | 'kv.mset' }
-    | { op: 'batch'; operations: readonly InBatch[] },
+/** The document that answers an operation. Changes the rows of statements in place. */
+export function documentOf(
+  operation: InBatch | ReadOperation | { op: 'batch'; operations: readonly InBatch[] },
   result: unknown,
-): JsonText {
-  const text = JSON.stringify(documentOf(operation, result))
-  return text.length < LONG_CHARS ? text : Buffer.from(text)
-}
-
-function documentOf(operation: Parameters<typeof answerAsJson>[0], result: unknown): unknown {
+): unknown {
   switch (operation.op) {
     case 'sql':
       return encodeSqlResult(result as OperationResults['sql'])
+    case 'kv.get':
+      return encodeEntry(result as KvEntry)
     case 'kv.list':
       return encodePage(result as OperationResults['kv.list'])
     case 'kv.mget':
@@ -44,14 +36,22 @@ function documentOf(operation: Parameters<typeof answerAsJson>[0], result: unkno
       }
     case 'kv.mset':
       return encodePuts(result as OperationResults['kv.mset'])
+    case 'kv.put':
+      return encodePut(result as OperationResults['kv.put'])
+    case 'kv.incr':
+      return encodeIncr(result as OperationResults['kv.incr'])
+    case 'kv.expire':
+      return encodeExpire(operation.key, result as OperationResults['kv.expire'])
+    case 'kv.delete':
+      return { key: operation.key, ...(result as OperationResults['kv.delete']) }
+    case 'kv.getdel':
+      return encodeFound(result as OperationResults['kv.getdel'])
     case 'batch': {
       const results = result as OperationResults['batch']
-      return {
-        results: operation.operations.map((each, i) =>
-          encodeResult(each, results[i] as (typeof results)[number]),
-        ),
-      }
+      return { results: operation.operations.map((each, i) => documentOf(each, results[i])) }
     }
+    default:
+      return result
   }
 }
 
@@ -74,12 +74,12 @@ function encodePuts(entries: OperationResults['kv.mset']): PutsDocument {
 }
 
 /** An entry that was asked for by its key, and need not be there. */
-export function encodeFound(entry: KvEntry | undefined): FoundDocument {
+function encodeFound(entry: KvEntry | undefined): FoundDocument {
   return { entry: entry === undefined ? null : encodeEntry(entry) }
 }
 
 /** The value is a number while it is exact, and beyond that a decimal string. */
-export function encodeIncr({
+function encodeIncr({
   key,
   value,
   version,
@@ -90,7 +90,7 @@ export function encodeIncr({
   return { key, value: number, version, ttl_seconds: ttlSeconds, expires_at: timeOf(expiresAt) }
 }
 
-export function encodeExpire(
+function encodeExpire(
   key: string,
   { updated, version, ttlSeconds }: OperationResults['kv.expire'],
 ): ExpireDocument {
@@ -141,24 +141,4 @@ function encodeRow(row: SqlRow | SqlValue[]): void {
 function encodeBlob(bytes: Uint8Array): { type: 'blob'; base64: string } {
   const { buffer, byteOffset, byteLength } = bytes
   return { type: 'blob', base64: Buffer.from(buffer, byteOffset, byteLength).toString('base64') }
-}
-
-/** The answer to one operation, the same as outside a batch. */
-function encodeResult(operation: InBatch, result: OperationResults[BatchableOperation['op']]): unknown {
-  switch (operation.op) {
-    case 'sql':
-      return encodeSqlResult(result as OperationResults['sql'])
-    case 'kv.put':
-      return encodePut(result as OperationResults['kv.put'])
-    case 'kv.incr':
-      return encodeIncr(result as OperationResults['kv.incr'])
-    case 'kv.expire':
-      return encodeExpire(operation.key, result as OperationResults['kv.expire'])
-    case 'kv.delete':
-      return { key: operation.key, ...(result as OperationResults['kv.delete']) }
-    case 'kv.getdel':
-      return encodeFound(result as OperationResults['kv.getdel'])
-    default:
-      return result
-  }
 }

@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import type { Limits } from '../../base/limits.ts'
+import { mayBeRounded } from '../../engine/statements/parameters.ts'
 import { checkSqlLength } from '../../engine/statements/prepared-statements.ts'
 import type { SqlParam, SqlParams } from '../../engine/statements/sql-values.ts'
 import { CellError } from '../../errors.ts'
@@ -21,7 +22,10 @@ const param = noted(
     z.boolean(),
     z.null(),
     typedInteger,
-    z.object({ type: z.literal('real'), value: z.union([z.number(), typedInteger]) }),
+    z.object({
+      type: z.literal('real'),
+      value: z.union([z.number(), typedInteger, z.enum(['Infinity', '-Infinity'])]),
+    }),
     z.object({ type: z.literal('blob'), base64: z.string() }),
   ]),
   {
@@ -144,11 +148,10 @@ export function decodeInteger(value: unknown, exact: boolean, field: string): nu
 
 /**
  * A framework's parser rounds every large integer. Ours keeps those that are written as integers, so that only a fraction
- * or an exponent can be meant here; from 2^63 on it can only be meant as a REAL.
+ * or an exponent can be meant here.
  */
 function checkNotRounded(value: number, exact: boolean, field: Place): void {
-  if (!Number.isInteger(value) || Number.isSafeInteger(value)) return
-  if (exact && Math.abs(value) >= 2 ** 63) return
+  if (Number.isSafeInteger(value) || !Number.isInteger(value) || (exact && !mayBeRounded(value))) return
   throw refused(
     field,
     'is a whole number beyond ±(2^53−1) that may have been rounded: send {"type":"integer","value":"…"} or {"type":"real","value":…}',
@@ -171,7 +174,9 @@ function decodeTyped(
     if (typeof value === 'number') return { type, value }
     // An integer beyond ±(2^53−1), as our parser gives it.
     if (isTypedInteger(value)) return { type, value: Number(value.value) }
-    throw refused(field, 'must be {"type":"real","value":…} with a number')
+    // As an answer shows it: JSON has no number for it.
+    if (value === 'Infinity' || value === '-Infinity') return { type, value: Number(value) }
+    throw refused(field, 'must be {"type":"real","value":…} with a number, "Infinity" or "-Infinity"')
   }
   if (type === 'blob') {
     if (typeof base64 === 'string' && base64.length % 4 !== 1 && BASE64.test(base64))

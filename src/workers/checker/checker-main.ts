@@ -11,7 +11,7 @@ import { toWireError } from '../protocol/wire-error.ts'
  * The checker: a process for one task on a database in which SQLite meets what a tenant wrote and nobody has bounded. It can
  * be ended while SQLite works. It opens no cell, and nothing of the store but the files that it is told.
  */
-const send = (message: FromChecker) => writeToNode(encodeMessage(message))
+const send = (message: FromChecker) => writeToNode(encodeMessage({ message }))
 
 async function run(task: ToChecker): Promise<void> {
   try {

@@ -1,8 +1,7 @@
 import type { WalEnd } from '../../engine/wal-end.ts'
 import type { Outcome } from '../../engine/work-group.ts'
 import type { CellError } from '../../errors.ts'
-import type { WireOutcome } from '../protocol/protocol.ts'
-import { fromWireError } from '../protocol/wire-error.ts'
+import { unpackOutcome } from '../protocol/packed.ts'
 import { isStatement, type QueuedOperation } from './queued-operation.ts'
 import type { RunningStatement } from './running-work.ts'
 import type { BatchMessage } from './worker-process.ts'
@@ -33,8 +32,6 @@ export interface FinishedBatch {
   returned: QueuedOperation[]
   /** The cells of which operations ran. */
   ran: CellTime[]
-  /** Milliseconds of the disk that cells have taken since the last batch, these and others. */
-  disk: readonly [cellId: string, ms: number][]
 }
 
 /**
@@ -74,17 +71,13 @@ export class Batch {
     return this.#statement
   }
 
-  /** The longest time that one of its operations may take that have no answer yet. */
-  get deadlineMs(): number {
-    return Math.max(0, ...this.#operations.map(({ isSettled, statementMs }) => (isSettled ? 0 : statementMs)))
-  }
-
   /** Set once the batch is done. */
   get finished(): FinishedBatch | undefined {
     return this.#finished
   }
 
-  take(message: BatchMessage, now: number): void {
+  /** @param parts of the message: see messages.ts */
+  take(message: BatchMessage, now: number, parts: readonly Buffer[] = []): void {
     this.heardAt = now
     this.#statement = undefined
     switch (message.type) {
@@ -93,7 +86,7 @@ export class Batch {
         this.#statement = { kind: 'statement', operation: this.#at(message.index), since: now }
         break
       case 'results':
-        this.#takeResults(message, now)
+        this.#takeResults(message, parts, now)
         break
       case 'unsynced': {
         const provisional = this.#provisional.get(message.transaction)
@@ -128,9 +121,9 @@ export class Batch {
     return this.#cells.some(([first]) => first?.cellId === cellId)
   }
 
-  /** Whether operations on other cells wait for this batch. */
-  holdsOtherThan(cellId: string): boolean {
-    return this.#operations.some((each) => !each.isSettled && each.cellId !== cellId)
+  /** Whether such an operation waits for its answer. */
+  waits(isSuch: (operation: QueuedOperation) => boolean): boolean {
+    return this.#operations.some((each) => !each.isSettled && isSuch(each))
   }
 
   /** After the worker ended: what may have been committed, and what must run again. */
@@ -142,7 +135,7 @@ export class Batch {
     return { provisional, notRun }
   }
 
-  #finish({ returned = [], spent = [], disk = [] }: Extract<BatchMessage, { type: 'done' }>): void {
+  #finish({ returned = [], spent = [] }: Extract<BatchMessage, { type: 'done' }>): void {
     const notStarted = new Set(returned.map((index) => this.#at(index)))
     const spentMs = new Map(spent)
     const ran = this.#cells.flatMap((operations, i): CellTime[] => {
@@ -153,14 +146,18 @@ export class Batch {
       const ms = spentMs.get(i) ?? 0
       return [{ cellId, accountId, ms, operations: started.length }]
     })
-    this.#finished = { returned: [...notStarted], ran, disk }
+    this.#finished = { returned: [...notStarted], ran }
   }
 
-  #takeResults({ outcomes, transaction, hasCommitted }: Results, now: number): void {
-    const decoded = outcomes.map((outcome): [QueuedOperation, Outcome] => [
-      this.#at(outcome[0]),
-      decode(outcome),
-    ])
+  #takeResults(
+    { outcomes, transaction, hasCommitted }: Results,
+    parts: readonly Buffer[],
+    now: number,
+  ): void {
+    const decoded = outcomes.map((outcome): [QueuedOperation, Outcome] => {
+      const queued = this.#at(outcome[0])
+      return [queued, unpackOutcome(outcome, queued.operation.op === 'request', parts)]
+    })
     if (transaction === undefined)
       for (const [operation, outcome] of decoded) operation.settle(outcome, hasCommitted)
     else {
@@ -200,10 +197,6 @@ export class Batch {
   #at(index: number): QueuedOperation {
     return this.#operations[index] as QueuedOperation
   }
-}
-
-function decode([, value, error]: WireOutcome): Outcome {
-  return error === undefined ? { ok: true, value } : { ok: false, error: fromWireError(error) }
 }
 
 /** Must not be a code that invites a retry: the operation could run twice. */

@@ -1,5 +1,5 @@
 import { sqlShape } from '../../engine/sql-policy/sql-shape.ts'
-import type { CellOperation, UnreadOperation } from '../../service/operations.ts'
+import type { CellOperation, CellRequest } from '../../service/operations.ts'
 
 /** Statements of a batch that are shown. */
 const STATEMENTS_SHOWN = 3
@@ -18,8 +18,8 @@ export function operationShape(operation: CellOperation): string {
       return sqlShape(operation.sql)
     case 'batch':
       return batchShape(operation.operations.map((each) => (each.op === 'sql' ? each.sql : undefined)))
-    case 'unread':
-      return unreadShape(operation)
+    case 'request':
+      return requestShape(operation)
     default:
       return operation.op
   }
@@ -31,8 +31,9 @@ function batchShape(statements: readonly (string | undefined)[]): string {
   return [`batch of ${statements.length}`, ...shown.map(sqlShape)].join('; ')
 }
 
-function unreadShape({ kind, body }: UnreadOperation): string {
-  if (kind === 'kv.mset') return kind
+function requestShape({ route: kind, body, parsed }: CellRequest): string {
+  if (kind !== 'sql' && kind !== 'batch') return kind
+  if (body === undefined) return parsed === undefined ? kind : shapeOfBody(kind, parsed.value, kind)
   const unknown = `${kind} of ${body.byteLength} bytes`
   try {
     if (body.byteLength > BODY_BYTES_MAX) {
@@ -40,16 +41,21 @@ function unreadShape({ kind, body }: UnreadOperation): string {
       if (first === undefined) return unknown
       return kind === 'batch' ? `${unknown}; ${sqlShape(first)}` : sqlShape(first)
     }
-    const read = JSON.parse(Buffer.from(body).toString()) as {
-      sql?: unknown
-      operations?: { sql?: unknown }[]
-    }
-    if (kind === 'batch') return batchShape((read.operations ?? []).map(({ sql }) => textOf(sql)))
-    const sql = textOf(read.sql)
-    return sql === undefined ? unknown : sqlShape(sql)
+    return shapeOfBody(kind, JSON.parse(Buffer.from(body).toString()), unknown)
   } catch {
     return unknown
   }
+}
+
+/** @param unknown for a body that nobody can run */
+function shapeOfBody(kind: 'sql' | 'batch', body: unknown, unknown: string): string {
+  const read = Object(body) as { sql?: unknown; operations?: unknown }
+  if (kind === 'batch') {
+    const operations = Array.isArray(read.operations) ? (read.operations as unknown[]) : []
+    return batchShape(operations.map((each) => textOf((Object(each) as { sql?: unknown }).sql)))
+  }
+  const sql = textOf(read.sql)
+  return sql === undefined ? unknown : sqlShape(sql)
 }
 
 function firstSql(body: Uint8Array): string | undefined {

@@ -34,7 +34,7 @@ export function writeToNode(bytes: Buffer): void {
 }
 
 /** Calls `take` for each message of the node. Call it once. */
-export function listenToNode(take: (message: unknown) => void, log: Log): void {
+export function listenToNode(take: (message: unknown, parts: Buffer[]) => void, log: Log): void {
   // The node stops its children in order. A signal to the whole process group must not end them before that.
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => {})
   const reader = new MessageReader(take)

@@ -1,61 +1,97 @@
-import { DefaultSerializer, deserialize } from 'node:v8'
+import { deserialize, serialize } from 'node:v8'
 import { releaseBytes } from '../../base/release-bytes.ts'
-import { fitsJson } from './json-fitness.ts'
 
 /**
- * Messages between a node and its workers: four bytes of length, one byte for the encoding, then the message. Small
- * messages that JSON keeps unchanged go as JSON, which is faster; most messages are such. All others go as a structured
- * clone, which also keeps blobs and big integers. Both ends always come from the same build.
+ * Messages between a node and its workers: four bytes of length, one byte for the encoding of the head, four bytes of its length, the
+ * head, and then parts, each behind its length. Bodies of requests and answers are parts, which nobody reads on the way. A head
+ * that JSON keeps unchanged is JSON, which is eight times as fast for small messages. Others are structured clones, which also
+ * keep blobs and big integers. Both ends always come from the same build.
  */
 
 const LENGTH_BYTES = 4
-const HEAD_BYTES = LENGTH_BYTES + 1
+const HEAD_AT = 2 * LENGTH_BYTES + 1
 const JSON_TEXT = 0
 const CLONE = 1
 
-/** A property that is `undefined` may be absent after decoding. */
-export function encodeMessage(message: unknown): Buffer {
-  return fitsJson(message) ? encodeText(JSON.stringify(message)) : encodeClone(message)
+/** Messages whose members are always what JSON keeps. Others have `isJson` set where theirs are. */
+const JSON_TYPES: ReadonlySet<unknown> = new Set([
+  'started',
+  'upkeep',
+  'committed',
+  'unsynced',
+  'done',
+  'changed',
+  'commit',
+  'working',
+  'ping',
+  'pong',
+])
+
+/** Bytes of a message beside its head, to which the head refers by their places. */
+export type Parts = readonly (Uint8Array | string)[]
+
+/** A message as it is sent. */
+export interface Envelope {
+  message: unknown
+  parts?: Parts | undefined
+  /** JSON keeps the message unchanged. A property that is `undefined` may be absent after decoding. */
+  isJson?: boolean | undefined
 }
 
-function encodeText(json: string): Buffer {
-  const length = Buffer.byteLength(json)
-  const message = Buffer.allocUnsafe(HEAD_BYTES + length)
-  message.write(json, HEAD_BYTES)
-  return withHead(message, JSON_TEXT)
+export function encodeMessage({ message, parts = [], isJson }: Envelope): Buffer {
+  const { type } = message as { type?: unknown }
+  const asJson = isJson ?? JSON_TYPES.has(type)
+  const head = asJson ? JSON.stringify(message) : serialize(message)
+  const headBytes = Buffer.byteLength(head)
+  let length = HEAD_AT + headBytes
+  for (const part of parts) length += LENGTH_BYTES + Buffer.byteLength(part)
+  const bytes = Buffer.allocUnsafe(length)
+  bytes.writeUInt32LE(length - LENGTH_BYTES, 0)
+  bytes[LENGTH_BYTES] = asJson ? JSON_TEXT : CLONE
+  bytes.writeUInt32LE(headBytes, LENGTH_BYTES + 1)
+  put(bytes, head, HEAD_AT)
+  let at = HEAD_AT + headBytes
+  for (const part of parts) {
+    const written = put(bytes, part, at + LENGTH_BYTES)
+    bytes.writeUInt32LE(written, at)
+    at += LENGTH_BYTES + written
+  }
+  return bytes
 }
 
-function encodeClone(message: unknown): Buffer {
-  const serializer = new DefaultSerializer()
-  // The head goes into the same buffer: a copy of a large answer would cost.
-  serializer.writeRawBytes(Buffer.alloc(HEAD_BYTES))
-  serializer.writeHeader()
-  serializer.writeValue(message)
-  return withHead(serializer.releaseBuffer(), CLONE)
+/** @returns how many bytes it takes */
+function put(bytes: Buffer, part: Uint8Array | string, at: number): number {
+  if (typeof part === 'string') return bytes.write(part, at)
+  bytes.set(part, at)
+  return part.length
 }
 
-function withHead(message: Buffer, encoding: number): Buffer {
-  message.writeUInt32LE(message.length - LENGTH_BYTES, 0)
-  message[LENGTH_BYTES] = encoding
-  return message
-}
-
-function decode(bytes: Buffer, start: number, end: number): unknown {
-  const isText = bytes[start] === JSON_TEXT
-  return isText
-    ? JSON.parse(bytes.toString('utf8', start + 1, end))
-    : deserialize(bytes.subarray(start + 1, end))
+/** @param start after the message's length */
+function decode(bytes: Buffer, start: number, end: number): [message: unknown, parts: Buffer[]] {
+  const headAt = start + 1 + LENGTH_BYTES
+  const headEnd = headAt + bytes.readUInt32LE(start + 1)
+  const isJson = bytes[start] === JSON_TEXT
+  const message = isJson
+    ? JSON.parse(bytes.toString('utf8', headAt, headEnd))
+    : deserialize(bytes.subarray(headAt, headEnd))
+  const parts: Buffer[] = []
+  for (let at = headEnd; at < end; ) {
+    const partEnd = at + LENGTH_BYTES + bytes.readUInt32LE(at)
+    parts.push(bytes.subarray(at + LENGTH_BYTES, partEnd))
+    at = partEnd
+  }
+  return [message, parts]
 }
 
 /** Reads messages from a stream of bytes. */
 export class MessageReader {
-  readonly #onMessage: (message: unknown) => void
+  readonly #onMessage: (message: unknown, parts: Buffer[]) => void
   /** Room for the length of a message that has begun, and then for all of it. */
   #begun: Buffer = Buffer.alloc(LENGTH_BYTES)
   /** How much of it has come; 0: none has begun. */
   #length = 0
 
-  constructor(onMessage: (message: unknown) => void) {
+  constructor(onMessage: (message: unknown, parts: Buffer[]) => void) {
     this.#onMessage = onMessage
   }
 
@@ -74,7 +110,7 @@ export class MessageReader {
         count += this.#came(copied)
       } else {
         // Most messages come whole.
-        this.#onMessage(decode(chunk, at + LENGTH_BYTES, end))
+        this.#onMessage(...decode(chunk, at + LENGTH_BYTES, end))
         isUsed = true
         at = end
         count++
@@ -98,7 +134,7 @@ export class MessageReader {
     }
     this.#begun = Buffer.alloc(LENGTH_BYTES)
     this.#length = 0
-    this.#onMessage(decode(begun, LENGTH_BYTES, begun.length))
+    this.#onMessage(...decode(begun, LENGTH_BYTES, begun.length))
     return 1
   }
 }

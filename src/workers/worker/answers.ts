@@ -1,19 +1,20 @@
 import type { CellDatabase } from '../../engine/cell-database.ts'
 import type { Outcome } from '../../engine/work-group.ts'
-import type { ProvisionalTransaction, WireOutcome } from '../protocol/protocol.ts'
-import { toWireError } from '../protocol/wire-error.ts'
-import type { Outbox } from './outbox.ts'
+import { resultBytes } from '../../service/answer-size.ts'
+import { Packing } from '../protocol/packed.ts'
+import type { ProvisionalTransaction, WireOutcome, WorkerOutbox } from '../protocol/protocol.ts'
 
 /** Answers beyond this size are sent at once: each look-up can return a value of 1 MiB. */
 const WAITING_BYTES = 1_048_576
 
 /** Collects and sends the answers to one cell's operations. */
 export class Answers {
-  readonly #out: Outbox
+  readonly #out: WorkerOutbox
   readonly #first: number
   /** By their place in the cell. */
   readonly #given: boolean[] = []
   #waiting: WireOutcome[] = []
+  #packing = new Packing()
   #waitingBytes = 0
   #hasCommitted = false
   /** Sent, but provisional until their transaction is committed. */
@@ -21,7 +22,7 @@ export class Answers {
   readonly #unsynced: { transaction: number; indexes: number[] }[] = []
 
   /** @param first the number of the cell's first operation */
-  constructor(out: Outbox, first: number) {
+  constructor(out: WorkerOutbox, first: number) {
     this.#out = out
     this.#first = first
   }
@@ -32,8 +33,8 @@ export class Answers {
 
   add(index: number, outcome: Outcome): void {
     this.#given[index - this.#first] = true
-    this.#waiting.push(encode(index, outcome))
-    this.#waitingBytes += textLength(outcome)
+    this.#waiting.push(this.#packing.outcome(index, outcome))
+    this.#waitingBytes += resultBytes(outcome.ok ? outcome.value : undefined)
     if (this.#waitingBytes > WAITING_BYTES) this.flush()
   }
 
@@ -42,7 +43,7 @@ export class Answers {
     this.#hasCommitted = true
   }
 
-  /** For {@link Outbox.flush}, before the COMMIT: if the node no longer reads, the transaction must not be committed. */
+  /** For {@link WorkerOutbox}'s `flush`, before the COMMIT: if the node no longer reads, the transaction must not be committed. */
   provisional(
     changes: readonly { index: number }[],
     outcomes: readonly Outcome[],
@@ -50,8 +51,10 @@ export class Answers {
   ): void {
     this.flush()
     this.#provisional = changes.map(({ index }) => index)
-    const encoded = outcomes.map((outcome, i) => encode(this.#provisional[i] as number, outcome))
-    this.#out.post({ type: 'results', outcomes: encoded, transaction })
+    const packing = new Packing()
+    const packed = outcomes.map((outcome, i) => packing.outcome(this.#provisional[i] as number, outcome))
+    const { parts, isJson } = packing.envelope
+    this.#out.post({ type: 'results', outcomes: packed, transaction }, parts, isJson)
   }
 
   /** @param syncsLater what was committed is not on disk before {@link synced} or {@link sync} */
@@ -61,7 +64,7 @@ export class Answers {
     else this.#out.post({ type: 'committed', transaction })
   }
 
-  /** For {@link Outbox.flush}, before anything can move the WAL into the database: until then it tells of the commits, should the worker be killed. */
+  /** For {@link WorkerOutbox}'s `flush`, before anything can move the WAL into the database: until then it tells of the commits, should the worker be killed. */
   tellOfCommits(): void {
     for (const { transaction } of this.#unsynced) this.#out.post({ type: 'unsynced', transaction })
   }
@@ -90,20 +93,15 @@ export class Answers {
   flush(): void {
     if (this.#waiting.length === 0) return
     const hasCommitted = this.#hasCommitted || undefined
-    this.#out.post({ type: 'results', outcomes: this.#waiting, transaction: undefined, hasCommitted })
+    const { parts, isJson } = this.#packing.envelope
+    this.#out.post(
+      { type: 'results', outcomes: this.#waiting, transaction: undefined, hasCommitted },
+      parts,
+      isJson,
+    )
     this.#hasCommitted = false
     this.#waiting = []
+    this.#packing = new Packing()
     this.#waitingBytes = 0
   }
-}
-
-/** Of the value that a look-up has found. */
-function textLength(outcome: Outcome): number {
-  const { value } = ((outcome.ok ? outcome.value : undefined) as { value?: unknown } | undefined) ?? {}
-  return typeof value === 'string' ? value.length : 0
-}
-
-function encode(index: number, outcome: Outcome): WireOutcome {
-  if (!outcome.ok) return [index, undefined, toWireError(outcome.error)]
-  return outcome.value === undefined ? [index] : [index, outcome.value]
 }

@@ -1,15 +1,14 @@
 import { LruCache } from '../../base/lru-cache.ts'
 import type { CellDatabase } from '../../engine/cell-database.ts'
 import type { ApplyContext } from '../../service/apply-operation.ts'
+import type { ReadBounds } from '../../service/requests/cell-routes.ts'
 import type { Cell } from '../../store/cell.ts'
 import type { LocalCells } from '../../store/local-cells.ts'
-import type { BatchCell } from '../protocol/protocol.ts'
+import type { BatchCell, WorkerOutbox } from '../protocol/protocol.ts'
 import { Answers } from './answers.ts'
 import { CellRun, type CellRunParts } from './cell-run.ts'
-import { DiskTime } from './disk-time.ts'
 import { JointCommits } from './joint-commits.ts'
-import { OperationRunner, type SliceSettings } from './operation-runner.ts'
-import type { Outbox } from './outbox.ts'
+import { OperationRunner, type RunnerSettings } from './operation-runner.ts'
 import { hasChange, parseBatch } from './parsed-batch.ts'
 import { ProcessorTime } from './processor-time.ts'
 
@@ -18,7 +17,7 @@ const FLUSH_EVERY_MS = 5
 /** Of the processor: to receive most batches takes less. */
 const RECEIPT_WORTH_MS = 0.5
 
-export interface BatchSettings extends SliceSettings {
+export interface BatchSettings extends RunnerSettings {
   openCellsMax: number
 }
 
@@ -30,12 +29,12 @@ export interface BatchSettings extends SliceSettings {
 export class BatchRunner {
   readonly #cells: LocalCells
   readonly #context: ApplyContext
-  readonly #out: Outbox
+  readonly #bounds: ReadBounds
+  readonly #out: WorkerOutbox
   readonly #handles: LruCache<Cell>
   readonly #joint: JointCommits
   readonly #runner: OperationRunner
   readonly #processor: ProcessorTime
-  readonly #disk = new DiskTime()
   readonly #parts: CellRunParts
   #transactions = 0
 
@@ -43,14 +42,14 @@ export class BatchRunner {
     cells: LocalCells,
     context: ApplyContext,
     settings: BatchSettings,
-    out: Outbox,
+    out: WorkerOutbox,
     processorMs?: () => number,
   ) {
     this.#cells = cells
     // Until the node has heard of a commit, the log may tell whether it counts.
     cells.leavesLongLogs = true
-    cells.onLogReleased = (cellId, bytes) => this.#disk.note(cellId, bytes)
     this.#context = context
+    this.#bounds = settings.bounds
     this.#out = out
     this.#joint = new JointCommits(out)
     this.#runner = new OperationRunner(context, settings, out)
@@ -93,7 +92,6 @@ export class BatchRunner {
       type: 'done',
       returned: someOf(returned),
       spent: someOf([...spent]),
-      disk: someOf(this.#disk.take()),
       counts: counted,
     })
     this.#processor.ended()
@@ -106,7 +104,7 @@ export class BatchRunner {
 
   /** @param spent the processor's time in milliseconds, by the cell's place in the batch */
   #runCells(cells: readonly BatchCell[], spent: Map<number, number>): CellRun[] {
-    const parsed = parseBatch(cells)
+    const parsed = parseBatch(cells, this.#bounds)
     // With one changed cell, the COMMIT does the fsync. With several, all are stored together afterwards.
     const syncsLater = parsed.filter(({ operations }) => hasChange(operations)).length > 1
     let first = 0
@@ -167,7 +165,7 @@ export class BatchRunner {
 /** The place of the cell with the longest bodies that the node has not read: of a batch, these take the time to receive. */
 function longestBodies(cells: readonly BatchCell[]): number | undefined {
   const bytes = cells.map(({ operations }) =>
-    operations.reduce((sum, each) => sum + (each.op === 'unread' ? each.body.length : 0), 0),
+    operations.reduce((sum, each) => sum + (each.op === 'request' ? (each.body?.length ?? 0) : 0), 0),
   )
   const most = Math.max(...bytes)
   return most > 0 ? bytes.indexOf(most) : undefined

@@ -6,12 +6,11 @@ import { mayChange, type ParsedOperation } from '../../service/apply-operation.t
 import type { CellOperation } from '../../service/operations.ts'
 import type { Cell } from '../../store/cell.ts'
 import type { LocalCells } from '../../store/local-cells.ts'
-import type { ProvisionalTransaction } from '../protocol/protocol.ts'
+import type { ProvisionalTransaction, WorkerOutbox } from '../protocol/protocol.ts'
 import type { Answers } from './answers.ts'
 import { JointCommits } from './joint-commits.ts'
 import type { OperationRunner } from './operation-runner.ts'
-import type { Outbox } from './outbox.ts'
-import { type Queued, type Readable, Refused } from './parsed-batch.ts'
+import { type Queued, Refused } from './parsed-batch.ts'
 
 /** Small reads, which run together in one transaction. */
 const LOOKUPS: ReadonlySet<CellOperation['op']> = new Set(['kv.get', 'kv.ttl'])
@@ -25,7 +24,7 @@ const GROUP_RESULT_BYTES = 33_554_432
 /** What the runs of a worker share. */
 export interface CellRunParts {
   cells: LocalCells
-  out: Outbox
+  out: WorkerOutbox
   joint: JointCommits
   runner: OperationRunner
   handle(cellId: string): Cell
@@ -45,7 +44,7 @@ export interface CellWork {
   spend(): void
 }
 
-type Numbered = readonly [index: number, operation: Readable]
+type Numbered = readonly [index: number, operation: ParsedOperation]
 
 /** Runs what a batch has for one cell: reads are answered at once, and the changes share a transaction. */
 export class CellRun {
@@ -152,7 +151,7 @@ export class CellRun {
     while (done < lookups.length && (done === 0 || !runner.isOver())) database.read(lookUp)
   }
 
-  #readOne(cell: Cell, operation: Readable, index: number): void {
+  #readOne(cell: Cell, operation: ParsedOperation, index: number): void {
     const { answers } = this.#work
     const isLarge = LARGE.has(operation.op)
     if (isLarge) answers.flush()

@@ -1,10 +1,10 @@
 import type { PreparedGroup } from '../../engine/work-group.ts'
 import type { CellOperation } from '../../service/operations.ts'
-import type { Outbox } from './outbox.ts'
-import type { Queued } from './parsed-batch.ts'
+import type { WorkerOutbox } from '../protocol/protocol.ts'
+import { type Queued, Refused } from './parsed-batch.ts'
 
 /** Changes that take no longer than the data they touch, and tell little: others would hold up the COMMITs of their neighbours. */
-const JOINT: ReadonlySet<CellOperation['op'] | 'unread'> = new Set([
+const JOINT: ReadonlySet<CellOperation['op']> = new Set([
   'kv.put',
   'kv.delete',
   'kv.incr',
@@ -24,16 +24,16 @@ interface JointCommit {
  * COMMITs. A write to the node for each cell would wake it as often.
  */
 export class JointCommits {
-  readonly #out: Outbox
+  readonly #out: WorkerOutbox
   #waiting: JointCommit[] = []
 
-  constructor(out: Outbox) {
+  constructor(out: WorkerOutbox) {
     this.#out = out
   }
 
   /** Whether the operations of a cell may run while others wait for their COMMITs. */
   static allow(operations: readonly Queued[]): boolean {
-    return operations.every(({ op }) => JOINT.has(op))
+    return operations.every((each) => each instanceof Refused || JOINT.has(each.op))
   }
 
   add(commit: JointCommit): void {

@@ -1,8 +1,9 @@
 import { sqlShape } from '../../engine/sql-policy/sql-shape.ts'
-import { type ApplyContext, applyOperation } from '../../service/apply-operation.ts'
+import { type ApplyContext, applyOperation, type ParsedOperation } from '../../service/apply-operation.ts'
+import type { ReadBounds } from '../../service/requests/cell-routes.ts'
 import type { Cell } from '../../store/cell.ts'
-import type { Outbox } from './outbox.ts'
-import { type Queued, type Readable, type Runnable, readBody } from './parsed-batch.ts'
+import type { WorkerOutbox } from '../protocol/protocol.ts'
+import { isUnread, type Queued, type Runnable, readNow } from './parsed-batch.ts'
 
 /** An operation that starts this many milliseconds after the last message is announced, whatever it is. */
 const ANNOUNCE_MS = 5
@@ -10,7 +11,9 @@ const ANNOUNCE_MS = 5
 /** The part of a slice in which further bodies are read, so that there is time left to run what was read. */
 const READING_SHARE = 0.5
 
-export interface SliceSettings {
+export interface RunnerSettings {
+  /** What bounds requests. */
+  bounds: ReadBounds
   /** Milliseconds after which a batch starts no further operation. */
   sliceMs: number
   /** Milliseconds from which on a statement is slow; undefined: none is. */
@@ -20,7 +23,8 @@ export interface SliceSettings {
 /** Runs the operations of a batch, one by one, and tells the node whose time it is that passes. */
 export class OperationRunner {
   readonly #context: ApplyContext
-  readonly #out: Outbox
+  readonly #out: WorkerOutbox
+  readonly #bounds: ReadBounds
   readonly #sliceMs: number
   /** Monotonic time of the running batch's start: until its first message, the node counts nobody's time. */
   #startedAt = 0
@@ -29,10 +33,11 @@ export class OperationRunner {
   /** The number of the operation that is applied now. */
   #applied = 0
 
-  constructor(context: ApplyContext, { sliceMs, slowMs }: SliceSettings, out: Outbox) {
+  constructor(context: ApplyContext, { bounds, sliceMs, slowMs }: RunnerSettings, out: WorkerOutbox) {
     const tell = (sql: string, ms: number) =>
       out.post({ type: 'slow', index: this.#applied, statement: sqlShape(sql), ms })
     this.#context = slowMs === undefined ? context : { ...context, slow: { fromMs: slowMs, tell } }
+    this.#bounds = bounds
     this.#sliceMs = sliceMs
     this.#out = out
   }
@@ -49,11 +54,11 @@ export class OperationRunner {
 
   /** @returns undefined if it is left for a later batch: what is read and not run is read once more */
   read(operation: Queued, index: number): Runnable | undefined {
-    if (operation.op !== 'unread') return operation
+    if (!isUnread(operation)) return operation
     if (index > 0 && this.isOver(READING_SHARE)) return undefined
     this.#out.send({ type: 'upkeep', index })
     this.#isAnnounced = true
-    return readBody(operation)
+    return readNow(operation, this.#bounds)
   }
 
   /** What comes before the operation's own work must not count for the statement that the node heard of last. */
@@ -61,7 +66,7 @@ export class OperationRunner {
     if (this.#isAnnounced) this.#out.send({ type: 'upkeep', index })
   }
 
-  apply(cell: Cell, operation: Readable, index: number): unknown {
+  apply(cell: Cell, operation: ParsedOperation, index: number): unknown {
     // Only these can take long: the others are bounded by the data they touch, and have no statement deadline.
     const isStatement = operation.op === 'sql' || operation.op === 'batch'
     if (isStatement) this.#out.send({ type: 'started', index, statementMs: operation.statementMs })

@@ -1,12 +1,14 @@
-import { mayChange, type ParsedOperation, parseOperation } from '../../service/apply-operation.ts'
-import { readUnread } from '../../service/json/requests.ts'
-import type { CellOperation, UnreadOperation } from '../../service/operations.ts'
+import {
+  mayChange,
+  type ParsedOperation,
+  parseOperation,
+  parseRequest,
+} from '../../service/apply-operation.ts'
+import type { CellOperation, CellRequest } from '../../service/operations.ts'
+import { type ReadBounds, readRequest } from '../../service/requests/cell-routes.ts'
 import type { BatchCell } from '../protocol/protocol.ts'
 
-/** An operation that was read, with the bound that its request gives its statements. */
-export type Readable = ParsedOperation & { statementMs?: number | undefined }
-
-/** An operation whose body is not what it should be. */
+/** A request that is not what it should be. */
 export class Refused {
   readonly error: unknown
 
@@ -15,33 +17,44 @@ export class Refused {
   }
 }
 
-export type Runnable = Readable | Refused
+export type Runnable = ParsedOperation | Refused
 
-/** Parsed, or with a body that the node has not read and nobody has yet. */
-export type Queued = Readable | UnreadOperation
+/** Read, or a long request that nobody has read yet. */
+export type Queued = Runnable | UnreadRequest
+
+type UnreadRequest = CellRequest & CellOperation
 
 export interface ParsedCell {
   cellId: string
   operations: Queued[]
 }
 
-/** Parses the operations of a batch, but for those with unread bodies: each of these takes long, and is read in its cell's time. */
-export function parseBatch(cells: readonly BatchCell[]): ParsedCell[] {
-  const parse = (operation: CellOperation): Queued =>
-    operation.op === 'unread' ? operation : parseOperation(operation)
+/** A longer body takes long enough to be read in its cell's time, just before it runs. */
+const LONG_BODY_BYTES = 16_384
+
+/** Reads the requests of a batch, but for long ones. */
+export function parseBatch(cells: readonly BatchCell[], bounds: ReadBounds): ParsedCell[] {
+  const parse = (operation: CellOperation): Queued => {
+    if (operation.op !== 'request') return parseOperation(operation)
+    const { body } = operation
+    return body !== undefined && body.length > LONG_BODY_BYTES ? operation : readNow(operation, bounds)
+  }
   return cells.map(({ cellId, operations }) => ({ cellId, operations: operations.map(parse) }))
 }
 
-export function readBody(operation: UnreadOperation): Runnable {
+export function readNow(request: UnreadRequest, bounds: ReadBounds): Runnable {
   try {
-    const { operation: request, timeoutMs } = readUnread(operation)
-    return { ...parseOperation(request), statementMs: timeoutMs }
+    return parseRequest(request, readRequest(request, bounds))
   } catch (error) {
     return new Refused(error)
   }
 }
 
-/** Whether any of them can change the cell: an unread one may. */
+export function isUnread(operation: Queued): operation is UnreadRequest {
+  return !(operation instanceof Refused) && operation.op === 'request'
+}
+
+/** Whether any of them can change the cell: one that nobody has read may. */
 export function hasChange(operations: readonly Queued[]): boolean {
-  return operations.some((operation) => operation.op === 'unread' || mayChange(operation))
+  return operations.some((each) => isUnread(each) || (!(each instanceof Refused) && mayChange(each)))
 }

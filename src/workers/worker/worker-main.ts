@@ -1,13 +1,14 @@
 import { packLogs } from '../../backup/changes/packed-logs.ts'
-import { systemClock } from '../../base/clock.ts'
-import { beginHold } from '../../base/process-stats.ts'
+import { setImmediate, systemClock } from '../../base/clock.ts'
 import { StorePaths } from '../../base/store-paths.ts'
 import { joinWorkers } from '../../catalog/workers-lock.ts'
 import { dieWithout, listenToNode, writeToNode } from '../protocol/child-side.ts'
 import { logToNode } from '../protocol/log-message.ts'
-import type { ToWorker, WorkerSettings } from '../protocol/protocol.ts'
+import { Outbox } from '../protocol/outbox.ts'
+import { unpackCells } from '../protocol/packed.ts'
+import type { ToWorker, WorkerOutbox, WorkerSettings } from '../protocol/protocol.ts'
+import { toWireError } from '../protocol/wire-error.ts'
 import { BatchRunner } from './batch-runner.ts'
-import { Outbox } from './outbox.ts'
 import { WorkerCells } from './worker-cells.ts'
 import { WorkerTasks } from './worker-tasks.ts'
 
@@ -20,25 +21,26 @@ class WorkerMain {
   /** While one runs. */
   #batch: Promise<void> | undefined
 
-  handle(message: ToWorker): void {
+  /** @param parts of the message: see messages.ts */
+  handle(message: ToWorker, parts: Buffer[]): void {
     // It only asks whether the process lives.
     if (message.type === 'ping') out.send({ type: 'pong' })
     else if (message.type === 'settings') {
       this.#start(message.settings)
       out.send({ type: 'ready' })
-    } else this.#handle(message)
+    } else this.#handle(message, parts)
   }
 
-  #handle(message: Exclude<ToWorker, { type: 'ping' | 'settings' }>): void {
+  #handle(message: Exclude<ToWorker, { type: 'ping' | 'settings' }>, parts: Buffer[]): void {
     const { cells, batches, tasks } = this.#started
     switch (message.type) {
       case 'batch':
-        for (const { cellId } of message.cells) tasks.before(cellId)
+        tasks.beforeBatch(message.cells.map(({ cellId }) => cellId))
         cells.forget(message.forget, (cellId) => tasks.isBusyWith(cellId))
         for (const { cellId, record } of message.cells)
           if (record !== undefined) cells.setRecord(cellId, record)
         cells.local.pool.endWork()
-        this.#batch = batches.run(message.cells).finally(() => {
+        this.#batch = batches.run(unpackCells(message.cells, parts)).finally(() => {
           this.#batch = undefined
         })
         break
@@ -62,9 +64,7 @@ class WorkerMain {
         cells.setBuilding(message.cellIds)
         break
       case 'collect-logs':
-        void cells
-          .collectLogs(message.limits)
-          .then((logs) => out.send({ type: 'collected', id: message.id, logs: logs && packLogs(logs) }))
+        void this.#collectLogs(message)
         break
       case 'logs-shipped':
         cells.local.archived?.logs.shipped(message.places)
@@ -90,16 +90,16 @@ class WorkerMain {
       unshipped: (cellId) => out.send({ type: 'unshipped', cellId }),
       interrupted: (cellId) => out.send({ type: 'interrupted', cellId }),
     })
-    const { sqlPolicy, answerBytesMax, sliceMs, slowMs } = settings
-    const { openCellsMax } = settings.settings
-    const context = { sqlPolicy, answerBytesMax, clock: cells.settings.clock }
-    const batches = new BatchRunner(cells.local, context, { openCellsMax, sliceMs, slowMs }, out)
+    const { sqlPolicy, sliceMs, slowMs } = settings
+    const { openCellsMax, limits } = settings.settings
+    const bounds = { ...settings.bounds, limits }
+    const context = { sqlPolicy, answerBytesMax: bounds.result.bytesMax, clock: cells.settings.clock }
+    const batches = new BatchRunner(cells.local, context, { openCellsMax, bounds, sliceMs, slowMs }, out)
     const tasks = new WorkerTasks({
       cells,
       send: (message) => out.send(message),
       batch: () => this.#batch,
       ended: () => batches.otherWorkEnded(),
-      beginHold: () => beginHold(systemClock),
     })
     this.#parts = { cells, batches, tasks }
   }
@@ -107,6 +107,16 @@ class WorkerMain {
   get #started() {
     if (this.#parts === undefined) throw new Error('The worker got a request before its settings.')
     return this.#parts
+  }
+
+  async #collectLogs({ id, limits }: Extract<ToWorker, { type: 'collect-logs' }>): Promise<void> {
+    try {
+      const logs = await this.#started.cells.collectLogs(limits)
+      out.send({ type: 'reply', id, value: packLogs(logs), error: undefined })
+    } catch (error) {
+      log.error({ err: error }, 'could not collect what cells have not shipped')
+      out.send({ type: 'reply', id, value: undefined, error: toWireError(error) })
+    }
   }
 
   async #stop(): Promise<void> {
@@ -117,7 +127,7 @@ class WorkerMain {
   }
 }
 
-const out = new Outbox(systemClock, writeToNode)
+const out: WorkerOutbox = new Outbox(systemClock, writeToNode)
 const log = logToNode((message) => out.send(message))
 const worker = new WorkerMain()
-listenToNode((message) => worker.handle(message as ToWorker), log)
+listenToNode((message, parts) => worker.handle(message as ToWorker, parts), log)

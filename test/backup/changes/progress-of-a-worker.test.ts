@@ -46,6 +46,7 @@ function progressOf(cellId: string): BackupProgress {
     changedAt: null,
     line: 0,
     storedTo: null,
+    repeats: null,
   }
 }
 

@@ -11,7 +11,7 @@ import { FakeClock } from '../../support/fake-clock.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 
 const ID = 'aaaaaaaa-0000-4000-8000-000000000000'
-const INSTALL = { isNewest: true, last: 'v2', line: 0 }
+const INSTALL = { isNewest: true, version: 'restored', last: 'v2', line: 0 }
 
 let paths: CellPaths
 let progress: BackupProgressTable

@@ -7,7 +7,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { type Clock, systemClock } from '../../../src/base/clock.ts'
 import { type Log, silentLog } from '../../../src/base/log.ts'
 import { StorePaths } from '../../../src/base/store-paths.ts'
-import { OwnerClient, type Transport } from '../../../src/cli/owner/owner-client.ts'
+import { ownerClient, type Transport } from '../../../src/cli/owner/owner-client.ts'
 import { serveOwner } from '../../../src/cli/owner/owner-server.ts'
 import { takeSocketPlace } from '../../../src/cli/owner/socket-place.ts'
 import { connectSocket } from '../../../src/cli/owner/socket-transport.ts'
@@ -16,6 +16,7 @@ import { CellError } from '../../../src/errors.ts'
 import { GREETING_PATH, greeting, HEARTBEAT_MS } from '../../../src/http/owner-protocol.ts'
 import { InProcessService } from '../../../src/service/in-process-service.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
+import { BOUNDS } from '../../support/request-bounds.ts'
 import { StoreDirectory } from '../../support/store-directory.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 import { rejectedBy } from '../../support/thrown.ts'
@@ -31,16 +32,16 @@ async function openStore(clock: Clock = systemClock) {
 
 async function openedHere() {
   const { store } = await openStore()
-  return { store, client: new OwnerClient(storeTransport(store), systemClock) }
+  return { store, client: ownerClient(storeTransport(store), systemClock) }
 }
 
 async function servedByNode({ logger = silentLog, clock }: { logger?: Log; clock?: Clock } = {}) {
   const { store, paths } = await openStore(clock)
-  const service = new InProcessService(store, { restoreWaitMs: 20_000, answerBytesMax: 10_485_760 })
+  const service = new InProcessService(store, { restoreWaitMs: 20_000, bounds: BOUNDS })
   const server = await serveOwner(store, takeSocketPlace(paths), { service, logger })
   onTestFinished(() => server.stop({ drainMs: 0 }))
   const transport = (await connectSocket(server.path)) as Transport
-  return { client: new OwnerClient(transport, systemClock), transport, service, store, server, paths }
+  return { client: ownerClient(transport, systemClock), transport, service, store, server, paths }
 }
 
 ownerClientContract('a store that is open in this process', openedHere)
@@ -198,7 +199,7 @@ describe('a command', () => {
     const clock = new FakeClock()
     const bodies = ['{"code":"cell_restoring","detail":"Wait."}', '{"rows":[]}']
     const send = async () => ({ status: bodies.length > 1 ? 503 : 200, body: bodies.shift() as string })
-    const answer = new OwnerClient({ send, close: async () => {} }, clock).sql({ cell: 'x', sql: 'SELECT 1' })
+    const answer = ownerClient({ send, close: async () => {} }, clock).sql({ cell: 'x', sql: 'SELECT 1' })
     await turnsUntil(() => clock.nextTimerMs !== undefined, 'it waits')
     clock.advance(clock.nextTimerMs as number)
     expect(await answer).toEqual({ rows: [] })
@@ -206,7 +207,7 @@ describe('a command', () => {
 
   test('takes an unknown code of another version as internal, and says so of an unknown route', async () => {
     const answers = (problem: object) =>
-      new OwnerClient(
+      ownerClient(
         { send: async () => ({ status: 400, body: JSON.stringify(problem) }), close: async () => {} },
         systemClock,
       )
@@ -247,7 +248,7 @@ describe('a command', () => {
       else response.writeHead(200, { 'Content-Length': 100 }).write('{', () => response.destroy())
     })
     const transport = (await connectSocket(path)) as Transport
-    expect(await rejectedBy(new OwnerClient(transport, systemClock).listKeys({}))).toMatchObject({
+    expect(await rejectedBy(ownerClient(transport, systemClock).listKeys({}))).toMatchObject({
       code: 'shutting_down',
       message: expect.stringContaining('may have run or not'),
     })

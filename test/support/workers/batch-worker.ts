@@ -14,8 +14,9 @@ import type { StoreOptions } from '../../../src/store/store-options.ts'
 import type { QueuedOperation } from '../../../src/workers/node/queued-operation.ts'
 import type { BatchMessage } from '../../../src/workers/node/worker-process.ts'
 import { MessageReader } from '../../../src/workers/protocol/messages.ts'
+import { Outbox } from '../../../src/workers/protocol/outbox.ts'
 import { BatchRunner } from '../../../src/workers/worker/batch-runner.ts'
-import { Outbox } from '../../../src/workers/worker/outbox.ts'
+import { BOUNDS } from '../request-bounds.ts'
 
 /** What a worker does with batches, over the files in a directory. */
 export class BatchWorker {
@@ -72,7 +73,14 @@ export class BatchWorker {
       new MessageReader((message) => messages.push(message as BatchMessage)).push(bytes)
       this.onWrite(messages)
     })
-    this.#runner = new BatchRunner(this.cells, context, { openCellsMax: 10, sliceMs }, out, processorMs)
+    const bounds = { ...BOUNDS, limits: settings.limits }
+    this.#runner = new BatchRunner(
+      this.cells,
+      context,
+      { openCellsMax: 10, bounds, sliceMs },
+      out,
+      processorMs,
+    )
     onTestFinished(() => this.close())
   }
 

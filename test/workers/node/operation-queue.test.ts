@@ -1,7 +1,9 @@
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { CellError } from '../../../src/errors.ts'
+import type { CellOperation } from '../../../src/service/operations.ts'
 import { OperationQueue } from '../../../src/workers/node/operation-queue.ts'
 import { operationBytes, type QueuedOperation } from '../../../src/workers/node/queued-operation.ts'
+import { requestOf } from '../../support/request-bounds.ts'
 import { codeOf, thrownBy } from '../../support/thrown.ts'
 
 const BOUNDS = { operationsMax: 1_000, operationsPerCellMax: 400, bytesMax: 100_000_000 }
@@ -154,8 +156,8 @@ test('what waits for one cell can be taken out', () => {
   const queue = queueOf(operation('a'), operation('b'), operation('a'))
   expect(queue.takeCell('a')).toHaveLength(2)
   expect(queue.takeCell('a')).toEqual([])
-  expect(queue.hasOtherThan('b')).toBe(false)
-  expect(queue.hasOtherThan('a')).toBe(true)
+  expect([queue.hasOtherCell('b'), queue.hasOtherAccount('b')]).toEqual([false, false])
+  expect([queue.hasOtherCell('a'), queue.hasOtherAccount('a')]).toEqual([true, true])
   expect(queue.takeAll()).toHaveLength(1)
 })
 
@@ -193,15 +195,12 @@ test('an operation whose caller may no longer do it does not start, and is refus
   expect(revoked.error).toBe(reason)
 })
 
-test.each<[operation: Parameters<typeof operationBytes>[0], bytesMin: number]>([
-  [{ op: 'kv.mget', keys: Array(1_000).fill('k'.repeat(1_024)) }, 1_024_000],
-  [{ op: 'kv.ttl', keys: Array(1_000).fill('k'.repeat(1_024)) }, 1_024_000],
-  [{ op: 'kv.deleteMany', keys: Array(1_000).fill('k'.repeat(1_024)) }, 1_024_000],
-  [{ op: 'kv.get', key: 'k'.repeat(1_024) }, 1_024],
-  [{ op: 'sql', sql: '', params: Array(32_766).fill(1) }, 32_766 * 8],
-  [{ op: 'sql', sql: '', params: { ['n'.repeat(1_000)]: null } }, 1_000],
-  [{ op: 'kv.mset', entries: Array(1_000).fill({ key: 'k', value: '' }) }, 10_000],
-  [{ op: 'batch', operations: Array(1_000).fill({ op: 'kv.incr', key: 'k' }) }, 10_000],
+test.each<[operation: CellOperation, bytesMin: number]>([
+  [requestOf('kv.mget', { keys: Array(1_000).fill('k'.repeat(1_024)) }), 1_024_000],
+  [requestOf('kv.get', undefined, { key: 'k'.repeat(1_024) }), 1_024],
+  [requestOf('kv.list', undefined, { query: `prefix=${'k'.repeat(1_024)}` }), 1_024],
+  [requestOf('kv.ttl', { keys: [] }), 100],
+  [{ op: 'sql', sql: 'x'.repeat(1_000) }, 1_000],
 ])('no operation is free in the queue: %#', (operation, bytesMin) => {
   expect(operationBytes(operation)).toBeGreaterThanOrEqual(bytesMin)
 })

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
-import type { UnreadOperation } from '../../../src/service/operations.ts'
+import type { CellRoute } from '../../../src/service/operations.ts'
 import { operationShape } from '../../../src/workers/node/operation-shape.ts'
 
-/** As an account sends it: nobody has read the body. */
-function shapeOf(kind: UnreadOperation['kind'], body: unknown): string {
+/** As an account sends it: the node does not read the body. */
+function shapeOf(route: CellRoute, body: unknown): string {
   const bytes = Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))
-  return operationShape({ op: 'unread', kind, body: bytes } as unknown as UnreadOperation)
+  return operationShape({ op: 'request', route, body: bytes })
 }
 
 const LARGE = 'secret'.repeat(20_000)

@@ -1,7 +1,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { DEFAULT_LIMITS } from '../../../src/base/limits.ts'
 import { newCellId, StorePaths } from '../../../src/base/store-paths.ts'
 import { Checkpoints } from '../../../src/engine/checkpoints.ts'
 import { Transactions } from '../../../src/engine/transactions.ts'
@@ -10,6 +9,7 @@ import { KvStatements } from '../../../src/kv/statements.ts'
 import type { CellOperation } from '../../../src/service/operations.ts'
 import type { BatchMessage } from '../../../src/workers/node/worker-process.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
+import { requestOf } from '../../support/request-bounds.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 import { commitsIn } from '../../support/wal-commits.ts'
 import { BatchWorker } from '../../support/workers/batch-worker.ts'
@@ -161,7 +161,7 @@ test('if a COMMIT fails, the changes of its cell are refused, and those of other
   const last = written.flatMap(({ messages }) => messages)
   expect(last.filter(({ type }) => type === 'committed')).toHaveLength(2)
   const refused = last.findLast((message) => message.type === 'results' && message.transaction === undefined)
-  expect(refused).toMatchObject({ outcomes: [[0, undefined, {}]] })
+  expect(refused).toMatchObject({ outcomes: [[0, null, {}]] })
 })
 
 test('an operation on an open cell is announced by nothing, however long the worker was idle', async () => {
@@ -300,22 +300,18 @@ test('what it takes to receive a long body is its cell’s time; what other work
   const worker = new BatchWorker(directory, { clock }, undefined, { processorMs: () => clock.monotonic() })
   const [a, b] = [newCellId(), newCellId()]
   for (const id of [a, b]) worker.cells.files.write(id)
-  const { sqlBytesMax, paramsMax, batchOperationsMax, kvKeysMax } = DEFAULT_LIMITS
-  const result = { rowsMax: 10, bytesMax: 1_000 }
-  const bounds = { sqlBytesMax, paramsMax, batchOperationsMax, kvKeysMax, statementMsMax: 1_000, result }
-  const body = Buffer.from(JSON.stringify({ sql: 'SELECT 1' }))
   const get = { cellId: a, operation: { op: 'kv.get', key: 'k' } } as const
-  const unread = { cellId: b, operation: { op: 'unread', kind: 'sql', body, bounds } } as const
+  const long = { cellId: b, operation: requestOf('sql', { sql: 'SELECT 1' }) }
   let last: BatchMessage | undefined
   worker.onWrite = (messages) => {
     last = messages.at(-1)
   }
-  await worker.run([[get], [unread]])
+  await worker.run([[get], [long]])
   expect(last).not.toHaveProperty('spent')
   clock.advance(7)
   worker.otherWorkEnded()
   clock.advance(2)
-  await worker.run([[get], [unread]])
+  await worker.run([[get], [long]])
   expect(last).toMatchObject({ type: 'done', spent: [[1, 2]] })
   clock.advance(2)
   await worker.run([[get]])
@@ -342,77 +338,7 @@ test.each(['by the batch', 'by a task before it'])(
   },
 )
 
-/** A worker with a cell that small changes go to, and one with a table. Its processor takes no time. */
-function openDiskWorker() {
-  const clock = new FakeClock()
-  const directory = path.join(tempDirectory('cellstore-disk'), 'worker')
-  const worker = new BatchWorker(directory, { clock, sqlPolicy: 'tenant' }, undefined, {
-    processorMs: () => 0,
-  })
-  const [small, large] = [newCellId(), newCellId()]
-  for (const id of [small, large]) worker.cells.files.write(id)
-  worker.sql(large, 'CREATE TABLE t (a INTEGER PRIMARY KEY, b)')
-  let done: Extract<BatchMessage, { type: 'done' }> | undefined
-  worker.onWrite = (messages) => {
-    const last = messages.at(-1)
-    if (last?.type === 'done') done = last
-  }
-  const put: CellOperation = { op: 'kv.put', key: 'k', value: 'v' }
-  const write = (bytes: number): CellOperation => ({
-    op: 'sql',
-    sql: 'INSERT OR REPLACE INTO t VALUES (1, zeroblob(?))',
-    params: [bytes],
-  })
-  /** Runs it in the large cell, if there is one, beside a small change. @returns milliseconds of the disk by cell */
-  const diskOf = async (operation?: CellOperation) => {
-    const others = operation === undefined ? [] : [[{ cellId: large, operation }]]
-    await worker.run([[{ cellId: small, operation: put }], ...others])
-    return new Map(done?.disk)
-  }
-  return { worker, large, write, diskOf }
-}
-
-/** 5 ms a MiB, and a little for the pages around it. */
-function expectMs(ms: number | undefined, mib: number): void {
-  expect(ms).toBeGreaterThanOrEqual(5 * mib)
-  expect(ms).toBeLessThan(1.1 * 5 * mib)
-}
-
-test('what a checkpoint moves is charged to its cell by its bytes: 5 ms a MiB, however long the disk takes', async () => {
-  const { large, write, diskOf } = openDiskWorker()
-  for (const mib of [12, 5]) {
-    const disk = await diskOf(write(mib * MIB))
-    expect([...disk.keys()]).toEqual([large])
-    expectMs(disk.get(large), mib)
-  }
-  expect(await diskOf(write(100))).toEqual(new Map())
-})
-
-test('what a transaction that fails has written is charged as well', async () => {
-  const { large, diskOf } = openDiskWorker()
-  const disk = await diskOf({
-    op: 'batch',
-    operations: [
-      {
-        op: 'sql',
-        sql: 'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40) INSERT INTO t SELECT i, zeroblob(1048576) FROM n',
-      },
-      { op: 'sql', sql: 'INSERT INTO t VALUES (1, NULL)' },
-    ],
-  })
-  expect(disk.get(large)).toBeGreaterThan(5 * 30)
-})
-
-test('what is moved or removed when a cell is closed, or deleted, is charged with the next batch', async () => {
-  const { worker, large, write, diskOf } = openDiskWorker()
-  for (const end of [() => worker.cells.pool.close(large), () => worker.cells.release(large)]) {
-    expect(await diskOf(write(3 * MIB))).toEqual(new Map())
-    end()
-    expectMs((await diskOf()).get(large), 3)
-  }
-})
-
-test('a body that the node has not read is read in its cell’s time, and not before there is time left to run it', async () => {
+test('a long request is read in its cell’s time, and not before there is time left to run it', async () => {
   const clock = new FakeClock()
   const directory = path.join(tempDirectory('cellstore-unread'), 'worker')
   const times = { sliceMs: 20, processorMs: () => clock.monotonic() }
@@ -422,12 +348,9 @@ test('a body that the node has not read is read in its cell’s time, and not be
     worker.cells.files.write(id)
     worker.sql(id, 'CREATE TABLE t (n)')
   }
-  const { sqlBytesMax, paramsMax, batchOperationsMax, kvKeysMax } = DEFAULT_LIMITS
-  const result = { rowsMax: 10, bytesMax: 1_000 }
-  const bounds = { sqlBytesMax, paramsMax, batchOperationsMax, kvKeysMax, statementMsMax: 1_000, result }
-  const unread = (n: number) => {
-    const body = Buffer.from(JSON.stringify({ sql: insert(n) }))
-    return { cellId: b, operation: { op: 'unread', kind: 'sql', body, bounds } as const }
+  const long = (n: number) => {
+    const body = `${JSON.stringify({ sql: insert(n) })}${' '.repeat(20_000)}`
+    return { cellId: b, operation: requestOf('sql', body) }
   }
   const read = new Set<number>()
   let last: BatchMessage | undefined
@@ -440,10 +363,7 @@ test('a body that the node has not read is read in its cell’s time, and not be
       clock.advance(6)
     }
   }
-  await worker.run([
-    [{ cellId: a, operation: { op: 'sql', sql: insert(0) } }],
-    [unread(1), unread(2), unread(3)],
-  ])
+  await worker.run([[{ cellId: a, operation: { op: 'sql', sql: insert(0) } }], [long(1), long(2), long(3)]])
   expect(last).toMatchObject({ type: 'done', returned: [3], spent: [[1, 12]] })
   const rows = (id: string) => worker.sql(id, 'SELECT n FROM t').map((row) => (row as { n: number }).n)
   expect([rows(a), rows(b)]).toEqual([[0], [1, 2]])

@@ -2,6 +2,7 @@ import { pathToFileURL } from 'node:url'
 import { StoreCore } from '../../../../src/store/store-core.ts'
 import type { StoreOptions } from '../../../../src/store/store-options.ts'
 import { WorkerService } from '../../../../src/workers/node/worker-service.ts'
+import { BOUNDS } from '../../request-bounds.ts'
 
 const CLOSE_MS = 60_000
 
@@ -23,8 +24,7 @@ export async function openTracedNode(
     objectStore,
     workers,
     waitMs: 30_000,
-    answerBytesMax: 1_048_576,
-    statementMs: 60_000,
+    bounds: BOUNDS,
     limits: { holdMs: 60_000, silentMs: 120_000 },
     sqlPolicy: 'trusted',
   })

@@ -1,0 +1,224 @@
+import * as z from 'zod'
+import type { Limits } from '../../base/limits.ts'
+import { definedOnly } from '../../base/option-shapes.ts'
+import { CellError } from '../../errors.ts'
+import { decodeOperation, operationShape } from '../json/batch-body.ts'
+import { documentOf, encodeEntry, encodePut } from '../json/documents.ts'
+import { parseJson } from '../json/exact-json.ts'
+import { integer, list, parseFields } from '../json/fields.ts'
+import {
+  decodeExpire,
+  decodeIncr,
+  decodeKeys,
+  decodeMset,
+  decodePut,
+  expireSchema,
+  incrSchema,
+  keySchema,
+  keysSchema,
+  msetSchema,
+  putSchema,
+} from '../json/kv-body.ts'
+import { noted } from '../json/schema-notes.ts'
+import { decodeStatement, sqlSchema } from '../json/sql-body.ts'
+import {
+  CellAnswer,
+  type CellRequest,
+  type CellRoute,
+  type OperationResults,
+  type PlainOperation,
+  type RequestBounds,
+} from '../operations.ts'
+import { changeCondition, deleteCondition, etagOf, isNotModified, refuseConditions } from './conditions.ts'
+import { decodeKey } from './path-key.ts'
+import { Query } from './query.ts'
+
+/**
+ * The routes of a cell that whoever has it open answers, in the time of its account: what each reads of a request, and how its
+ * answer is written. The node passes a request on as it came.
+ */
+
+/** What bounds requests: those of HTTP, and those of the store. */
+export interface ReadBounds extends RequestBounds {
+  readonly limits: Limits
+}
+
+/** What a request asks for. */
+export interface ReadRequest {
+  operation: PlainOperation
+  /** Milliseconds that its statements may run; undefined if it names no bound. */
+  statementMs?: number | undefined
+  /** @throws what the request is answered with instead */
+  answer(result: unknown): CellAnswer
+}
+
+interface Rule<B> {
+  /** What the body must be; undefined for a route without one. */
+  readonly body?: z.ZodType<B>
+  /** The parameters that it takes in the query. */
+  readonly query?: readonly string[]
+  /** It judges `If-Match` or `If-None-Match`. */
+  readonly isConditional?: true
+  read(request: CellRequest, body: B, bounds: ReadBounds): Read
+}
+
+type Read = Omit<ReadRequest, 'answer'> & { answer?: ReadRequest['answer'] }
+
+const PAGE_QUERY = ['prefix', 'cursor', 'limit', 'reverse', 'values'] as const
+
+const timeout = noted(integer, {
+  description:
+    'How long the statements may run, in milliseconds: from 1 to http.statementMsMax, the default.',
+})
+const timeoutSchema = z.strictObject({ timeout_ms: timeout.optional() })
+const statementSchema = sqlSchema.extend(timeoutSchema.shape)
+const batchSchema = timeoutSchema.extend({ operations: list('operations', operationShape) })
+
+const RULES = {
+  sql: rule({
+    body: statementSchema,
+    read: (request, body, { limits, result, statementMsMax }) => ({
+      statementMs: checkTimeout(body.timeout_ms, statementMsMax),
+      operation: { op: 'sql', ...decodeStatement(body, { exact: isExact(request), limits }), limits: result },
+    }),
+  }),
+  batch: rule({
+    body: batchSchema,
+    read: (request, body, { limits, result, statementMsMax }) => {
+      const statementMs = checkTimeout(body.timeout_ms, statementMsMax)
+      checkCount(body.operations.length, limits.batchOperationsMax)
+      const context = { exact: isExact(request), limits, result }
+      const operations = body.operations.map((each, index) => decodeOperation(each, { ...context, index }))
+      return { statementMs, operation: { op: 'batch', operations } }
+    },
+  }),
+  'kv.put': rule({
+    body: putSchema,
+    isConditional: true,
+    read: (request, body) => ({
+      operation: decodePut(keyOf(request), body, changeCondition(request)),
+      answer: (result) => {
+        const put = result as OperationResults['kv.put']
+        return jsonOf(encodePut(put), etagOf(put.version))
+      },
+    }),
+  }),
+  'kv.get': rule({
+    isConditional: true,
+    read: (request) => ({
+      operation: { op: 'kv.get', key: keyOf(request) },
+      answer: (result) => {
+        const entry = result as OperationResults['kv.get']
+        if (entry === undefined)
+          throw new CellError('key_not_found', 'No entry has this key, or it has expired.')
+        if (isNotModified(request, entry.version)) return new CellAnswer(304, '', etagOf(entry.version))
+        return jsonOf(encodeEntry(entry), etagOf(entry.version))
+      },
+    }),
+  }),
+  'kv.delete': rule({
+    // A condition in its body would be one that nobody judges.
+    body: z.strictObject({}),
+    isConditional: true,
+    read: (request) => ({
+      operation: { op: 'kv.delete', key: keyOf(request), ifVersion: deleteCondition(request) },
+    }),
+  }),
+  'kv.list': rule({
+    query: PAGE_QUERY,
+    isConditional: true,
+    read: ({ query = '' }, _, { pageDefault, limits }) => {
+      const asked = new Query(query, PAGE_QUERY)
+      const options = definedOnly({
+        prefix: asked.text('prefix'),
+        cursor: asked.text('cursor'),
+        limit: asked.limit(pageDefault, limits.pageMax),
+        reverse: asked.flag('reverse'),
+        values: asked.flag('values'),
+      })
+      return { operation: { op: 'kv.list', options } }
+    },
+  }),
+  'kv.incr': rule({
+    body: incrSchema,
+    read: (request, body) => ({ operation: decodeIncr(body, isExact(request)) }),
+  }),
+  'kv.ttl': rule({
+    body: keysSchema,
+    read: (_, body, { limits }) => ({ operation: { op: 'kv.ttl', keys: decodeKeys(body, limits) } }),
+  }),
+  'kv.expire': rule({
+    body: expireSchema,
+    read: (_, body) => ({ operation: decodeExpire(body) }),
+  }),
+  'kv.mget': rule({
+    body: keysSchema,
+    read: (_, body, { limits }) => ({ operation: { op: 'kv.mget', keys: decodeKeys(body, limits) } }),
+  }),
+  'kv.mset': rule({
+    body: msetSchema,
+    read: (_, body, { limits }) => ({ operation: decodeMset(body, limits) }),
+  }),
+  'kv.deleteMany': rule({
+    body: keysSchema,
+    read: (_, body, { limits }) => ({ operation: { op: 'kv.deleteMany', keys: decodeKeys(body, limits) } }),
+  }),
+  'kv.getdel': rule({
+    body: keySchema,
+    read: (_, { key }) => ({ operation: { op: 'kv.getdel', key } }),
+  }),
+}
+
+/** What the node checks of a request before it passes it on, by route, and the document of the interface describes. */
+export const CELL_ROUTES: Readonly<Record<CellRoute, Pick<Rule<unknown>, 'body' | 'query'>>> = RULES
+
+/**
+ * Reads a request.
+ *
+ * @throws `invalid_json`, `invalid_request`, `invalid_key`, `invalid_ttl`, `invalid_parameter`, `sql_too_long`; in a batch, with
+ * the operation's index
+ */
+export function readRequest(request: CellRequest, bounds: ReadBounds): ReadRequest {
+  const { body, isConditional, read }: Rule<unknown> = RULES[request.route]
+  const value = body === undefined ? undefined : bodyOf(request)
+  if (isConditional === undefined) refuseConditions(request)
+  const asked = read(request, body === undefined ? undefined : parseFields(body, value), bounds)
+  const { operation, statementMs, answer = (result) => jsonOf(documentOf(operation, result)) } = asked
+  return { operation, statementMs, answer }
+}
+
+/** So that a rule's reader has the type of its body, and the table of rules one type. */
+function rule<B>(rule: Rule<B>): Rule<unknown> {
+  return rule as Rule<unknown>
+}
+
+/** An empty body counts as `{}`. */
+function bodyOf({ body, parsed }: CellRequest): unknown {
+  if (parsed !== undefined) return parsed.value
+  return body === undefined || body.length === 0 ? {} : parseJson(body)
+}
+
+/** Whether integers are as they were sent. */
+function isExact({ parsed }: CellRequest): boolean {
+  return parsed === undefined
+}
+
+function keyOf({ key = '' }: CellRequest): string {
+  return decodeKey(key)
+}
+
+function jsonOf(document: unknown, etag?: string): CellAnswer {
+  return new CellAnswer(200, JSON.stringify(document), etag)
+}
+
+function checkTimeout(timeoutMs: number | undefined, max: number): number | undefined {
+  if (timeoutMs === undefined || (timeoutMs >= 1 && timeoutMs <= max)) return timeoutMs
+  const message = `timeout_ms is a whole number from 1 to ${max} (http.statementMsMax).`
+  throw new CellError('invalid_request', message, { field: 'timeout_ms', limit: max })
+}
+
+function checkCount(count: number, max: number): void {
+  if (count <= max) return
+  const message = `A batch takes at most ${max} operations (limits.batchOperationsMax).`
+  throw new CellError('invalid_request', message, { field: 'operations', limit: max })
+}
