@@ -26,6 +26,7 @@ const LONG = [
   'test/cli/recover.test.ts',
   'test/cli/remote/remote-commands*.test.ts',
   'test/cli/two-nodes*.test.ts',
+  'test/console/{cells,keys-and-node,kv,sql,time,whole-page}*.test.ts',
   'test/faults/**/*.test.ts',
   'test/http/abuse/**/*.test.ts',
   'test/http/async-restores*.test.ts',
