@@ -78,7 +78,7 @@ export class Application {
   readonly #rates: RateLimiter
   readonly #memory: MemoryBudgets
   readonly #accessLogger: AccessLogger | undefined
-  readonly #clock: Clock
+  readonly clock: Clock
   readonly counts: RequestCounts
 
   constructor(store: CellDirectory, options: ApplicationOptions, audience = TENANTS) {
@@ -112,7 +112,7 @@ export class Application {
     store.apiKeys.changed.listen(this.#context.streams.check)
     this.counts = options.counts ?? new RequestCounts()
     this.#accessLogger = options.accessLogger
-    this.#clock = store.clock
+    this.clock = store.clock
     this.#logger = options.logger ?? (isSilent(store.settings.log) ? warningLogger : store.settings.log)
     this.#shutdown = options.shutdown
     this.#memory = new MemoryBudgets(limits.memory)
@@ -144,7 +144,7 @@ export class Application {
     requestId: string,
     told: RequestTrace | undefined,
   ): Promise<HttpResponse> {
-    const startedAt = this.#clock.monotonic()
+    const startedAt = this.clock.monotonic()
     let response: HttpResponse
     let code: CellErrorCode | undefined
     try {
@@ -158,7 +158,7 @@ export class Application {
         await this.#context.store.turns.nextSmall(request.accountId, REFUSED_BYTES)
       response = withCommonHeaders(refusal, requestId)
     }
-    const ms = this.#clock.monotonic() - startedAt
+    const ms = this.clock.monotonic() - startedAt
     this.#note(request, match, { requestId, status: response.status, code, ms })
     if (told !== undefined) Object.assign(told, { accountId: request.accountId, status: response.status })
     return response

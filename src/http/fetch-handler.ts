@@ -4,7 +4,6 @@ import type { CellDirectory } from '../store/cell-directory.ts'
 import type { Application } from './application.ts'
 import { applicationLoader } from './application-loader.ts'
 import { BodyBuffer } from './body-buffer.ts'
-import { DRAIN_BYTES_MAX, DRAIN_MS_MAX } from './body-drains.ts'
 import { chargedStream } from './charged-stream.ts'
 import { FileBody } from './file-body.ts'
 import type { HandlerOptions } from './handler-options.ts'
@@ -15,6 +14,7 @@ import {
   RequestAborted,
   type RequestBody,
 } from './http-message.ts'
+import { LINGER_BYTES_MAX, LINGER_MS_MAX } from './linger.ts'
 import { pulled } from './pulled-stream.ts'
 import { bodyTooLarge } from './request-body.ts'
 import { splitTarget } from './request-target.ts'
@@ -47,7 +47,7 @@ export function createHandler(
     if (response.stream !== undefined)
       return new Response(pulled(application, incoming, response.stream), { status, headers })
     const charge = application.reserve(incoming, response)
-    await incoming.drainBody(store.clock)
+    await incoming.lingerBody(store.clock)
     if (body instanceof FileBody) {
       headers['Content-Length'] = String(body.length)
       return new Response(Readable.toWeb(body.open()) as ReadableStream<Uint8Array>, { status, headers })
@@ -116,16 +116,16 @@ class FetchRequest implements HttpRequest {
    * Reads what an early answer left unread: a server may close the connection after the response, and a client that is
    * still sending would see a reset instead of the answer.
    */
-  async drainBody(clock: Clock): Promise<void> {
+  async lingerBody(clock: Clock): Promise<void> {
     if (this.#bodyEnded || this.contentLength === 0 || (this.#reader === undefined && this.#request.bodyUsed))
       return
     let expired = false
     const timer = clock.setTimer(() => {
       expired = true
       this.#reader?.cancel().catch(() => {})
-    }, DRAIN_MS_MAX)
+    }, LINGER_MS_MAX)
     try {
-      for (let size = 0; size <= DRAIN_BYTES_MAX && !expired; ) {
+      for (let size = 0; size <= LINGER_BYTES_MAX && !expired; ) {
         const chunk = await this.#readChunk()
         if (chunk === undefined) return
         size += chunk.byteLength

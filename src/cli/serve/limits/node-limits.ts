@@ -123,15 +123,6 @@ export const connections: Rows<ConnectionLimits> = {
     over: '503 `busy` for up to a tenth more; beyond that they are closed',
     max: CONNECTIONS_MAX,
   },
-  connectionsPerAddressMax: {
-    flag: 'connections-per-address',
-    unit: 'count',
-    default: undefined,
-    otherwise: 'half of all, and any number from this machine',
-    about: 'of these, from one address (IPv6: from its first 64 bits)',
-    over: '503 `busy` for up to a tenth more; beyond that they are closed',
-    max: CONNECTIONS_MAX,
-  },
   requestsMax: {
     flag: 'connection-requests',
     unit: 'count',
