@@ -172,7 +172,10 @@ export type {
 export type {
   BatchableOperation,
   BatchOperation,
+  CellAnswer,
   CellOperation,
+  CellRequest,
+  CellRoute,
   JsonText,
   OperationResults,
   PlainOperation,

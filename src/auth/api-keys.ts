@@ -84,7 +84,10 @@ export class ApiKeys {
    * cell that the account does not have; `constraint_violation` if the key exists already; `quota_exceeded`,
    * `rate_limited`, `disk_full`, `store_closed`
    */
-  create<O extends Given<O, CreateApiKeyOptions>>(accountId: string, options?: O): CreatedApiKey
+  create<O extends CreateApiKeyOptions & Given<O, CreateApiKeyOptions>>(
+    accountId: string,
+    options?: O,
+  ): CreatedApiKey
   create(accountId: string, options: CreateApiKeyOptions = {}): CreatedApiKey {
     const { accounts, clock } = this.#parts
     checkOptions(options, CREATE)
@@ -105,7 +108,7 @@ export class ApiKeys {
    * @throws `api_key_not_found` if the account has no such key, or it no longer works; `invalid_request`, `quota_exceeded`,
    * `rate_limited`, `disk_full`, `store_closed`
    */
-  rotate<O extends Given<O, RotateApiKeyOptions>>(
+  rotate<O extends RotateApiKeyOptions & Given<O, RotateApiKeyOptions>>(
     accountId: string,
     keyId: string,
     options?: O,

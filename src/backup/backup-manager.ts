@@ -123,7 +123,10 @@ export class BackupManager {
    * @throws `invalid_version`, `invalid_request`, `backup_not_found`, `backup_corrupt`, `restore_in_progress`, `cell_full`; as
    * {@link snapshot}
    */
-  restore<O extends Given<O, RestoreOptions>>(cellId: string, options?: O): Promise<RestoreResult>
+  restore<O extends RestoreOptions & Given<O, RestoreOptions>>(
+    cellId: string,
+    options?: O,
+  ): Promise<RestoreResult>
   async restore(cellId: string, options: RestoreOptions = {}): Promise<RestoreResult> {
     checkOptions(options, RESTORE)
     this.#parts.assertRunning()
@@ -140,7 +143,7 @@ export class BackupManager {
    *
    * @throws as {@link restore}
    */
-  plan<O extends Given<O, PlanOptions>>(cellId: string, options?: O): Promise<RestorePlan>
+  plan<O extends PlanOptions & Given<O, PlanOptions>>(cellId: string, options?: O): Promise<RestorePlan>
   async plan(cellId: string, options: PlanOptions = {}): Promise<RestorePlan> {
     checkOptions(options, PLAN)
     const { archiver, assertRunning, destination, isLocal, record } = this.#parts
@@ -171,7 +174,10 @@ export class BackupManager {
    * @throws `backup_corrupt` with the object and the member, `backup_not_found`, `invalid_version`; `disk_full` if its restore
    * would take the last 256 MiB of the disk; as {@link restore}
    */
-  verify<O extends Given<O, VerifyOptions>>(cellId: string, options?: O): Promise<VerifyResult>
+  verify<O extends VerifyOptions & Given<O, VerifyOptions>>(
+    cellId: string,
+    options?: O,
+  ): Promise<VerifyResult>
   verify(cellId: string, options: VerifyOptions = {}): Promise<VerifyResult> {
     return orReason(options?.signal, this.prove(cellId, options, 'requested'))
   }
@@ -190,7 +196,7 @@ export class BackupManager {
    *
    * @throws `cell_not_found` if neither the catalog nor the object store has the cell; `invalid_request`
    */
-  list<O extends Given<O, BackupListOptions>>(
+  list<O extends BackupListOptions & Given<O, BackupListOptions>>(
     cellId: string,
     options?: O,
   ): Paged<Promise<BackupList>, BackupInfo>

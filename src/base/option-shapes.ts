@@ -30,31 +30,30 @@ export type Shape<T> = { readonly [K in keyof T]-?: Kind<Required<T>[K]> }
 type AnyKind = Kind<any>
 type AnyShape = Readonly<Record<string, AnyKind>>
 
-/** The names of those options. Without `exactOptionalPropertyTypes`, TypeScript does not tell them from others. */
-type Guard =
-  | ('accountId' | 'access' | 'cellIds' | 'surface' | 'from' | 'version' | 'timestamp')
-  | ('ifVersion' | 'prefix' | 'tables' | 'ttlSeconds' | 'ttlMs' | 'expiresAt' | 'graceMs' | 'dryRun')
-
 /**
- * What a call gives as its options: `O extends Given<O, Options>`. Nothing that narrows or guards may be undefined, also without
- * `exactOptionalPropertyTypes`. What a variable's type declares as optional passes: only the call itself finds out.
+ * What a call gives as its options: `O extends Options & Given<O, Options>`. Nothing that narrows or guards may be undefined, also without
+ * `exactOptionalPropertyTypes`, where TypeScript does not tell such options from others: so they are named here. What a
+ * variable's type declares as optional passes: only the call itself finds out.
+ *
+ * @typeParam More names that narrow in this call alone
  */
-export type Given<O, Options, More extends string = never> = Options & Sure<O, Options, More>
-
-type Sure<O, Options, More extends string> = {
+export type Given<O, Options, More extends string = never> = {
   [K in keyof O]: K extends keyof Options
     ? K extends 'from'
-      ? Sure<O[K], Options[K], More>
-      : K extends Guard | More
+      ? Given<O[K], Options[K]>
+      : K extends
+            | ('accountId' | 'access' | 'cellIds' | 'surface' | 'version' | 'timestamp' | 'ifVersion')
+            | ('prefix' | 'tables' | 'ttlSeconds' | 'ttlMs' | 'expiresAt' | 'graceMs' | 'dryRun')
+            | More
         ? Record<never, never> extends Pick<O, K>
           ? O[K]
           : Exclude<O[K], undefined>
         : O[K]
-    : Unknown<O>
+    : unknown extends O
+      ? // biome-ignore lint/suspicious/noExplicitAny: what `Parameters` makes of such a method has no names to check
+        any
+      : never
 }
-
-// biome-ignore lint/suspicious/noExplicitAny: what `Parameters` makes of such a method has no names to check
-type Unknown<O> = unknown extends O ? any : never
 
 export interface OptionContext {
   /** Default `invalid_request`. */

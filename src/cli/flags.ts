@@ -42,7 +42,7 @@ export function addStoreFlags(
         .default('./data', './data')
         .argParser(
           argument((text) => {
-            checkPath(text, { field: 'the data directory', code: 'invalid_setting' })
+            checkPath(text, { field: 'It', code: 'invalid_setting' })
             return text
           }),
         ),

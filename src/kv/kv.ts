@@ -89,9 +89,9 @@ export class Kv {
    *
    * @throws `precondition_failed`, `invalid_ttl`, `value_too_large`, `invalid_request`
    */
-  put<O extends Given<O, KvPutOptions>>(key: string, value: string, options?: O): KvPutResult
+  put<O extends KvPutOptions & Given<O, KvPutOptions>>(key: string, value: string, options?: O): KvPutResult
   /** Puts all entries or none. An error's field names the entry. */
-  put<E extends Given<E, KvPutEntry>>(entries: readonly E[]): KvPutResult[]
+  put<E extends KvPutEntry & Given<E, KvPutEntry>>(entries: readonly E[]): KvPutResult[]
   put(
     key: string | readonly KvPutEntry[],
     value?: string,
@@ -111,7 +111,7 @@ export class Kv {
    * @returns false if there was no live entry
    * @throws `precondition_failed`, `invalid_request`
    */
-  delete<O extends Given<O, KvDeleteOptions>>(key: string, options?: O): boolean
+  delete<O extends KvDeleteOptions & Given<O, KvDeleteOptions>>(key: string, options?: O): boolean
   delete(keys: readonly string[]): boolean[]
   delete(key: string | readonly string[], options: KvDeleteOptions = {}): boolean | boolean[] {
     if (isList(key)) {
@@ -148,13 +148,21 @@ export class Kv {
    * @returns the new value; a bigint beyond ±(2^53−1)
    * @throws `not_an_integer`, `integer_overflow` (the value is unchanged), `invalid_ttl`, `invalid_request`
    */
-  incr<O extends Given<O, KvTtlOptions>>(key: string, delta?: number | bigint, options?: O): number | bigint
+  incr<O extends KvTtlOptions & Given<O, KvTtlOptions>>(
+    key: string,
+    delta?: number | bigint,
+    options?: O,
+  ): number | bigint
   incr(key: string, delta: number | bigint = 1, options: KvTtlOptions = {}): number | bigint {
     return this.incrEntry(key, delta, options).value
   }
 
   /** Like {@link incr}, with version and time to live. */
-  incrEntry<O extends Given<O, KvTtlOptions>>(key: string, delta?: number | bigint, options?: O): KvIncrResult
+  incrEntry<O extends KvTtlOptions & Given<O, KvTtlOptions>>(
+    key: string,
+    delta?: number | bigint,
+    options?: O,
+  ): KvIncrResult
   incrEntry(key: string, delta: number | bigint = 1, options: KvTtlOptions = {}): KvIncrResult {
     const { limits, clock } = this.#context
     checkKey(key, limits)
@@ -208,11 +216,11 @@ export class Kv {
    *
    * @throws `invalid_request` for a bad limit or cursor
    */
-  list<O extends Given<O, KvListOptions & { values?: true | undefined }>>(
+  list<O extends KvListOptions & { values?: true | undefined } & Given<O, KvListOptions>>(
     options?: O,
   ): Paged<KvPage<KvEntry>, KvEntry>
   /** Without their values, which are not read then; or with a choice that is known only when the program runs. */
-  list<O extends Given<O, KvListOptions>>(options: O): Paged<KvPage, KvListEntry>
+  list<O extends KvListOptions & Given<O, KvListOptions>>(options: O): Paged<KvPage, KvListEntry>
   list(options: KvListOptions = {}): Paged<KvPage, KvListEntry> {
     const { limits } = this.#context
     checkListOptions(options)
@@ -234,7 +242,9 @@ export class Kv {
    *
    * @throws as {@link list}
    */
-  keys<O extends Given<O, KvKeysOptions>>(options?: O): AsyncGenerator<string, void, undefined>
+  keys<O extends KvKeysOptions & Given<O, KvKeysOptions>>(
+    options?: O,
+  ): AsyncGenerator<string, void, undefined>
   keys(options: KvKeysOptions = {}): AsyncGenerator<string, void, undefined> {
     checkKeysOptions(options)
     return keysOf(this.list({ ...options, values: false }))
@@ -247,7 +257,11 @@ export class Kv {
   }
 
   /** Puts `value` as JSON text. @throws `invalid_request` for a value that JSON can't hold; as {@link put} */
-  putJson<O extends Given<O, KvPutOptions>>(key: string, value: unknown, options?: O): KvPutResult
+  putJson<O extends KvPutOptions & Given<O, KvPutOptions>>(
+    key: string,
+    value: unknown,
+    options?: O,
+  ): KvPutResult
   putJson(key: string, value: unknown, options: KvPutOptions = {}): KvPutResult {
     return this.put(key, toJson(value), options)
   }

@@ -235,7 +235,7 @@ export class CellStore implements CellDirectory {
    * @param name 1 to 255 characters
    * @throws `name_ambiguous` if an earlier version made several cells of this name; as {@link createCell}
    */
-  cell<O extends Given<O, NamedCellOptions>>(name: string, options?: O): Cell
+  cell<O extends NamedCellOptions & Given<O, NamedCellOptions>>(name: string, options?: O): Cell
   cell(name: string, options: NamedCellOptions = {}): Cell {
     checkNamedOptions(options, this.core.accounts)
     const id = this.core.names.find(options.accountId ?? null, name)
@@ -254,13 +254,17 @@ export class CellStore implements CellDirectory {
    * `cell_full`, `idempotency_in_progress`, `object_store_not_configured`, `object_store_unavailable`, `object_store_error`;
    * as without `from`
    */
-  createCell<O extends Given<O, BranchCellOptions>>(options: O): Promise<Cell & { replayed?: true }>
+  createCell<O extends BranchCellOptions & Given<O, BranchCellOptions>>(
+    options: O,
+  ): Promise<Cell & { replayed?: true }>
   /**
    * Creates a cell; it is on disk when this returns.
    *
    * @throws `name_taken` if the account has a cell of this name, `account_not_found`, `idempotency_key_reused`, `invalid_request`, `quota_exceeded`, `rate_limited`, `disk_full`
    */
-  createCell<O extends Given<O, CreateCellOptions>>(options?: O): Cell & { replayed?: true }
+  createCell<O extends CreateCellOptions & Given<O, CreateCellOptions>>(
+    options?: O,
+  ): Cell & { replayed?: true }
   createCell(
     options: CreateCellOptions | BranchCellOptions = {},
   ): (Cell & { replayed?: true }) | Promise<Cell & { replayed?: true }> {
@@ -280,7 +284,7 @@ export class CellStore implements CellDirectory {
    * @throws `invalid_database` for a file that is none, that is damaged, or whose schema is not allowed; `body_too_large`,
    * `cell_full`; `invalid_request` for a path that can't be read; the signal's reason; `not_replicated`: the cell is on this machine; as {@link createCell}
    */
-  importCell<O extends Given<O, ImportCellOptions>>(
+  importCell<O extends ImportCellOptions & Given<O, ImportCellOptions>>(
     source: string | AsyncIterable<Uint8Array>,
     options?: O,
   ): Promise<Cell>
@@ -370,7 +374,10 @@ export class CellStore implements CellDirectory {
    *
    * @throws `invalid_request`, `name_ambiguous` if an earlier version made several cells of this name
    */
-  findCellByName<O extends Given<O, FindByNameOptions>>(name: string, options?: O): CellRecord | undefined
+  findCellByName<O extends FindByNameOptions & Given<O, FindByNameOptions>>(
+    name: string,
+    options?: O,
+  ): CellRecord | undefined
   findCellByName(name: string, options: FindByNameOptions = {}): CellRecord | undefined {
     checkOptions(options, FIND)
     const id = this.core.names.lookUp(options.accountId ?? null, name)
@@ -395,7 +402,9 @@ export class CellStore implements CellDirectory {
   }
 
   /** A page of the cells that exist, in order of creation; with `for await`, all of them. @throws `invalid_request` */
-  cells<O extends Given<O, CellListOptions, 'name'>>(options?: O): Paged<CellPage, ListedCell>
+  cells<O extends CellListOptions & Given<O, CellListOptions, 'name'>>(
+    options?: O,
+  ): Paged<CellPage, ListedCell>
   cells(options: CellListOptions = {}): Paged<CellPage, ListedCell> {
     return this.core.cells(options)
   }

@@ -320,7 +320,7 @@ export class Cell {
    * @returns ends with `break`; throws the signal's reason once it is aborted
    * @throws `invalid_request`, `invalid_key`; while it is read, `cell_not_found` once the cell is deleted, `store_closed`, `taken_over`
    */
-  watch<O extends Given<O, WatchOptions>>(options?: O): ChangeStream
+  watch<O extends WatchOptions & Given<O, WatchOptions>>(options?: O): ChangeStream
   watch(options: WatchOptions = {}): ChangeStream {
     return this.#provider.watch(this.id, options)
   }

@@ -46,7 +46,7 @@ const OBJECT_STORE = either(
   TEXT,
   having<ObjectStore>('put', 'get', 'head', 'list', 'delete', 'sweepUploads', 'close'),
 )
-const STORE: Shape<StoreOptions> = {
+export const STORE: Shape<StoreOptions> = {
   ...OWNER_FUNCTIONS,
   objectStore: maybe({ ...OBJECT_STORE, what: 'a URL or an ObjectStore' }),
   durability: maybe(DURABILITY),

@@ -87,7 +87,7 @@ export class Retention {
    * @throws `object_store_unavailable`, `object_store_error`, `backup_corrupt` for notes that cannot be read; `busy` during a
    * purge of the cell, as all that stores notes; `disk_full`
    */
-  prune<O extends Given<O, PruneOptions>>(cellId: string, options?: O): Promise<PruneResult>
+  prune<O extends PruneOptions & Given<O, PruneOptions>>(cellId: string, options?: O): Promise<PruneResult>
   async prune(cellId: string, options: PruneOptions = {}): Promise<PruneResult> {
     checkOptions(options, PRUNE)
     return await remembered(this.#inProgress.write(cellId, () => this.#pruner.prune(cellId, options)))
