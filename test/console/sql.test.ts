@@ -102,7 +102,7 @@ describe('statements', () => {
   })
 
   test('can be cancelled', async () => {
-    const { page } = await open()
+    const { page, node, id } = await open()
     const asked = page.waitForRequest(
       (request) => request.url().endsWith('/sql') && request.postData()?.includes('RECURSIVE') === true,
     )
@@ -111,6 +111,8 @@ describe('statements', () => {
     await page.getByRole('button', { name: 'Cancel' }).click()
     await page.getByText('Running…').waitFor({ state: 'detached' })
     expect(await page.getByRole('alert').count()).toBe(0)
+    // It runs up to its time limit, and this one after it: a node that is killed before would leave a worker that is busy.
+    expect(await node.sql(id, 'SELECT 1')).toMatchObject({ row_count: 1 })
   })
 })
 

@@ -145,7 +145,7 @@ describe('what others have written is text, and nothing else', () => {
     await goTo(page, '#/keys')
     await page.getByRole('cell', { name: EVIL }).first().waitFor()
     await goTo(page, `#/cells/${encodeURIComponent(EVIL)}/sql`)
-    await page.getByText('There is no such cell.').waitFor()
+    await page.getByText('There is no such cell.').first().waitFor()
     expect(await page.locator('img, script:not([src])').count()).toBe(0)
   })
 })
