@@ -75,6 +75,18 @@ const EXAMPLES: Record<string, { bad: string[][]; good: string[] }> = {
     bad: [["src/errors.ts: import fs from 'node:fs'"]],
     good: ['src/errors.ts: export const a = 1'],
   },
+  'client/ runs in browsers: it imports nothing of Node.js, and of base/ only what does neither': {
+    bad: [
+      ["src/client/a.ts: import fs from 'node:fs'"],
+      ["src/client/a.ts: import { b } from '../base/b.ts'"],
+      ["src/client/a.ts: import type { CellError } from '../errors.ts'"],
+    ],
+    good: [
+      "src/client/a.ts: import { b } from './b.ts'; import { nameMend } from '../base/known-names.ts'",
+      "src/client/b.ts: import { createParser } from 'eventsource-parser'",
+      "src/cli/a.ts: import fs from 'node:fs'",
+    ],
+  },
   'no import cycles': {
     bad: [
       ["src/kv/a.ts: import { b } from './b.ts'", "src/kv/b.ts: import type { A } from './a.ts'"],

@@ -1,6 +1,4 @@
-import type { ClientOptions } from './client.ts'
-
-type Fetch = NonNullable<ClientOptions['fetch']>
+import type { Fetch } from './client-options.ts'
 
 interface Dispatcher {
   dispatch(options: object, handler: unknown): boolean
@@ -17,8 +15,7 @@ export const fetchForLong: Fetch = (url, init) => {
   const shared = (globalThis as Record<symbol, unknown>)[NODE_DISPATCHER] as Dispatcher | undefined
   if (shared === undefined) return globalThis.fetch(url, init)
   const dispatcher: Dispatcher = {
-    dispatch: (options, handler) =>
-      shared.dispatch({ ...options, headersTimeout: 0, bodyTimeout: 0 }, handler),
+    dispatch: (options, handler) => shared.dispatch({ ...options, headersTimeout: 0 }, handler),
   }
   return globalThis.fetch(url, { ...init, dispatcher } as RequestInit)
 }
