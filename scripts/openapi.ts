@@ -6,9 +6,9 @@ import fs from 'node:fs'
 import { pathToFileURL } from 'node:url'
 import openapiTypeScript, { astToString } from 'openapi-typescript'
 import type { BodyFields } from '../src/client/operation-row.ts'
-import { describeRoutes, type OpenApiDocument } from '../src/http/openapi/document.ts'
-import { OPERATIONS } from '../src/http/openapi/operations.ts'
 import { ROUTES } from '../src/http/routes.ts'
+import { describeRoutes, type OpenApiDocument } from './openapi/document.ts'
+import { OPERATIONS } from './openapi/operations.ts'
 
 const PROJECT = new URL('../', import.meta.url)
 const BY = 'Made by `npm run openapi`.'

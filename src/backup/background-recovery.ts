@@ -1,4 +1,5 @@
 import { AccountQueue } from '../base/account-queue.ts'
+import { backOffMs, rest } from '../base/back-off.ts'
 import type { Clock, Timer } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
 import { CellError, type CellErrorCode } from '../errors.ts'
@@ -47,8 +48,7 @@ const BEGIN_AFTER_MS = 1_000
 /** Each restore is followed by a rest as long as itself, up to this: small ones one after another would leave no pause. */
 const REST_MS_MAX = 250
 /** After a failure that is not the cell's own. Each further one doubles it. */
-const RETRY_MS = 5_000
-const RETRY_MS_MAX = 5 * 60_000
+const BACK_OFF = { minMs: 5_000, maxMs: 5 * 60_000 }
 const TELL_EVERY_MS = 60_000
 /** Cells are of all sizes, so their rate says something only over a longer time. */
 const ETA_WINDOW_MS = 5 * 60_000
@@ -218,7 +218,7 @@ export class BackgroundRecovery {
     } else if (code === 'rate_limited') {
       const account = this.#parts.accountOf(cellId)
       this.#queue.add(account, cellId)
-      this.#limited.set(account, this.#parts.clock.monotonic() + (err.details.retryAfterMs ?? RETRY_MS))
+      this.#limited.set(account, this.#parts.clock.monotonic() + (err.details.retryAfterMs ?? BACK_OFF.minMs))
     } else if (err.kind === 'retry' || PASSING.has(code)) {
       // The others first: it may be about this cell's objects alone.
       this.#queue.add(this.#parts.accountOf(cellId), cellId)
@@ -233,8 +233,7 @@ export class BackgroundRecovery {
   async #backOff(err: CellError, beganAt: number): Promise<void> {
     const { clock, random, log } = this.#parts
     if (this.#abort.signal.aborted || beganAt < this.#pauseEndsAt) return
-    const longest = Math.min(RETRY_MS * 2 ** this.#retries++, RETRY_MS_MAX)
-    const retryMs = Math.ceil(longest * (0.5 + random() / 2))
+    const retryMs = backOffMs(this.#retries++, BACK_OFF, random)
     this.#pauseEndsAt = clock.monotonic() + retryMs
     log.warn({ ...this.#told(), err, retryMs }, 'the background restore of cells waits; trying again later')
     await this.#rest(retryMs)
@@ -256,16 +255,6 @@ export class BackgroundRecovery {
 
   /** Ends early with the store. */
   #rest(ms: number): Promise<void> {
-    const { signal } = this.#abort
-    if (ms <= 0 || signal.aborted) return Promise.resolve()
-    return new Promise((resolve) => {
-      const end = () => {
-        timer.cancel()
-        signal.removeEventListener('abort', end)
-        resolve()
-      }
-      const timer = this.#parts.clock.setTimer(end, ms)
-      signal.addEventListener('abort', end)
-    })
+    return rest(this.#parts.clock, ms, this.#abort.signal)
   }
 }

@@ -1,3 +1,4 @@
+import { backOffMs } from '../base/back-off.ts'
 import type { Timer } from '../base/clock.ts'
 import { unlessAborted } from '../base/unless-aborted.ts'
 import type { Catalog } from '../catalog/catalog.ts'
@@ -22,8 +23,7 @@ const EVERY_MS = 600
 const CATALOG_CHAIN_MAX = 16
 /** A look at the object store counts for the scheduled backups of so many milliseconds: a round has dozens a second. */
 const LOOK_EVERY_MS = 1_000
-const RETRY_MS_MIN = 1_000
-const RETRY_MS_MAX = 30_000
+const BACK_OFF = { minMs: 1_000, maxMs: 30_000 }
 
 const STORED_KEY = 'catalog_changes_stored'
 /** No version is stored: 0 changes would mean the new, empty catalog. */
@@ -40,7 +40,7 @@ export class CatalogBackup {
   #looking: Promise<void> | undefined
   /** The scheduled backups that run at the same time share a look. */
   #backgroundLook: Promise<void> | undefined
-  #retryMs = RETRY_MS_MIN
+  #failures = 0
   /** When the last one began, by the monotonic clock. */
   #begunAt = Number.NEGATIVE_INFINITY
   /** When the newest version was last seen in the object store, by the monotonic clock. */
@@ -227,17 +227,17 @@ export class CatalogBackup {
     } catch (cause) {
       const err = toBackupError(cause, signal)
       const isDamaged = isCellError(err, 'backup_corrupt')
+      const retryMs = backOffMs(this.#failures++, BACK_OFF)
       log[isDamaged ? 'error' : 'warn'](
-        { err, retryMs: this.#retryMs },
+        { err, retryMs },
         isDamaged
           ? "the store's catalog is damaged, so it is not backed up, and its earlier backups stay; stop the node, remove catalog.db, and start it: the catalog comes back from its newest backup"
           : 'backup of the catalog failed; trying again',
       )
-      this.#schedule(this.#retryMs)
-      this.#retryMs = Math.min(this.#retryMs * 2, RETRY_MS_MAX)
+      this.#schedule(retryMs)
       throw err
     }
-    this.#retryMs = RETRY_MS_MIN
+    this.#failures = 0
     this.#stored = changes
     for (const [cellId, came] of this.#came) if (came <= changes) this.#came.delete(cellId)
     try {

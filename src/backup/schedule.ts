@@ -1,4 +1,5 @@
 import { AccountQueue } from '../base/account-queue.ts'
+import { backOffMs } from '../base/back-off.ts'
 import type { Clock, Timer } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
 import type { Need } from './archiver/job.ts'
@@ -29,8 +30,7 @@ export type RunBackup = (
 /** Each backup waits up to this share of the interval longer, so that cells that changed together spread out. */
 const JITTER = 0.1
 /** The first wait after a failure. Each further failure of a cell doubles it. */
-const RETRY_MS = 30_000
-const RETRY_MS_MAX = 15 * 60_000
+const BACK_OFF = { minMs: 30_000, maxMs: 15 * 60_000 }
 /** Due times follow the wall clock, timers do not: after this long they are compared again. */
 const TIMER_MS_MAX = 600_000
 
@@ -221,7 +221,7 @@ export class BackupSchedule {
     const since = last ?? now
     // The clock has stepped back, so the time since the last backup is unknown: back up now.
     const due = since > now ? now : Math.ceil(since + everyMs * (1 + jitter))
-    const notBefore = Math.min(this.#notBefore.get(cellId) ?? 0, now + RETRY_MS_MAX)
+    const notBefore = Math.min(this.#notBefore.get(cellId) ?? 0, now + BACK_OFF.maxMs)
     return Math.max(due, notBefore)
   }
 
@@ -249,11 +249,10 @@ export class BackupSchedule {
     this.#running.set(cellId, { account: this.#cells.accountOf(cellId), ended: planned })
   }
 
-  /** Twice as long after each failure, and between half and all of that: cells that failed together spread out. */
+  /** The first try again has a time of its own. */
   #retryMs(cellId: string): number {
     const failures = this.#failures.get(cellId) ?? 0
     this.#failures.set(cellId, failures + 1)
-    const longest = Math.min(RETRY_MS * 2 ** failures, RETRY_MS_MAX)
-    return failures === 0 ? RETRY_MS : Math.ceil(longest * (0.5 + this.#random() / 2))
+    return failures === 0 ? BACK_OFF.minMs : backOffMs(failures, BACK_OFF, this.#random)
   }
 }

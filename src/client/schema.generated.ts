@@ -556,35 +556,24 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        CreatedApiKey: {
+        Account: {
             /** Format: uuid */
             id: string;
             name: string | null;
-            /** @description The first characters of the key. */
-            hint: string;
             created_at: components["schemas"]["Time"];
-            /**
-             * @description What the key may do: read; also write; also make and change accounts.
-             * @enum {string}
-             */
-            access: "read" | "write" | "owner";
-            /** @description The only cells that the key is for; null: all of its account. */
-            cell_ids: string[] | null;
-            /**
-             * @description kv: the key is for key-value entries only.
-             * @enum {string}
-             */
-            surface: "kv" | "all";
-            /** @description From when on the key is refused, be it that it was rotated; null: never. */
-            expires_at: components["schemas"]["Time"] | null;
-            /** @description Only in this answer. */
-            key: string;
+            /** @description Since when every request with its keys is refused; null if it is not suspended. */
+            suspended_at: components["schemas"]["Time"] | null;
+            quotas: {
+                /** @description Null: the quota of the store holds. */
+                cells_max: number | null;
+                /** @description Null: the quota of the store holds. */
+                api_keys_max: number | null;
+                /** @description Null: the quota of the store holds. */
+                bytes_max: number | null;
+                /** @description Null: the quota of the store holds. */
+                requests_per_second: number | null;
+            };
         };
-        /**
-         * Format: date-time
-         * @description RFC 3339 in UTC with milliseconds.
-         */
-        Time: string;
         ApiKey: {
             /** Format: uuid */
             id: string;
@@ -608,77 +597,24 @@ export interface components {
             expires_at: components["schemas"]["Time"] | null;
             last_used_at: components["schemas"]["Time"] | null;
         };
-        RotatedApiKey: {
-            /** Format: uuid */
-            id: string;
-            name: string | null;
-            /** @description The first characters of the key. */
-            hint: string;
+        Backup: {
+            version: components["schemas"]["Version"];
+            /** @enum {string} */
+            kind: "snapshot" | "incremental";
+            /** @description Of the stored object. */
+            size_bytes: number;
+            /** @description Of the stored object. */
+            sha256: string;
             created_at: components["schemas"]["Time"];
-            /**
-             * @description What the key may do: read; also write; also make and change accounts.
-             * @enum {string}
-             */
-            access: "read" | "write" | "owner";
-            /** @description The only cells that the key is for; null: all of its account. */
-            cell_ids: string[] | null;
-            /**
-             * @description kv: the key is for key-value entries only.
-             * @enum {string}
-             */
-            surface: "kv" | "all";
-            /** @description From when on the key is refused, be it that it was rotated; null: never. */
-            expires_at: components["schemas"]["Time"] | null;
-            /** @description Only in this answer. */
-            key: string;
-            /** @description The old key. */
-            replaces: {
-                /** Format: uuid */
-                id: string;
-                expires_at: components["schemas"]["Time"];
-            };
-        };
-        Account: {
-            /** Format: uuid */
-            id: string;
-            name: string | null;
-            created_at: components["schemas"]["Time"];
-            /** @description Since when every request with its keys is refused; null if it is not suspended. */
-            suspended_at: components["schemas"]["Time"] | null;
-            quotas: {
-                /** @description Null: the quota of the store holds. */
-                cells_max: number | null;
-                /** @description Null: the quota of the store holds. */
-                api_keys_max: number | null;
-                /** @description Null: the quota of the store holds. */
-                bytes_max: number | null;
-                /** @description Null: the quota of the store holds. */
-                requests_per_second: number | null;
-            };
+            /** @description Milliseconds, to the microsecond. */
+            duration_ms: number;
+            base_version?: components["schemas"]["Version"] | null;
         };
         Cell: {
             /** Format: uuid */
             id: string;
             name: string | null;
             created_at: components["schemas"]["Time"];
-        };
-        ListedCell: {
-            /** Format: uuid */
-            id: string;
-            name: string | null;
-            created_at: components["schemas"]["Time"];
-            /** @description Everything that the cell committed before it is in the object store, as far as this server knows; null if nothing is. */
-            backed_up_to: components["schemas"]["Time"] | null;
-            /** @description When this server last stored a backup of the cell, as far as it knows. */
-            last_stored_at: components["schemas"]["Time"] | null;
-            /** @description The version that the server has last restored to prove it. */
-            last_proven: {
-                version: string;
-                proven_at: components["schemas"]["Time"];
-            } | null;
-            size_bytes: number;
-            /** @description Of a cell that was deleted. */
-            deleted_at?: components["schemas"]["Time"];
         };
         CellDescription: {
             /** Format: uuid */
@@ -714,55 +650,37 @@ export interface components {
              */
             last_backup_unknown?: true;
         };
-        /** @description An integer of JSON is bound with all of its digits, true and false as 1 and 0. */
-        SqlParam: string | number | boolean | null | components["schemas"]["TypedInteger"] | {
-            /** @constant */
-            type: "real";
-            value: number | components["schemas"]["TypedInteger"] | ("Infinity" | "-Infinity");
-        } | {
-            /** @constant */
-            type: "blob";
-            base64: string;
-        };
-        /** @description The digits of an integer of 64 bits. */
-        TypedInteger: {
-            /** @constant */
-            type: "integer";
-            value: string;
-        };
-        SqlResult: {
-            columns: string[];
-            /** @description Objects, or arrays if row_mode is "array". */
-            rows: {
-                [key: string]: components["schemas"]["SqlValue"];
-            }[] | components["schemas"]["SqlValue"][][];
-            row_count: number;
-            changes: number;
-            last_insert_rowid: components["schemas"]["WideInteger"] | null;
-            /** @description Milliseconds, to the microsecond. */
-            duration_ms: number;
-        };
-        /** @description An integer beyond ±(2^53−1) is a string of its digits, and an infinite real is "Infinity" or "-Infinity". */
-        SqlValue: string | number | null | {
-            /** @constant */
-            type: "blob";
-            base64: string;
-        };
-        /** @description A number within ±(2^53−1), and beyond that a string of its digits. */
-        WideInteger: number | string;
-        PutResult: {
-            key: string;
-            created: boolean;
-            /** @description Changes with each write of the entry, and never comes back. */
-            version: string;
-            ttl_seconds: components["schemas"]["TtlLeft"];
+        CreatedApiKey: {
+            /** Format: uuid */
+            id: string;
+            name: string | null;
+            /** @description The first characters of the key. */
+            hint: string;
+            created_at: components["schemas"]["Time"];
+            /**
+             * @description What the key may do: read; also write; also make and change accounts.
+             * @enum {string}
+             */
+            access: "read" | "write" | "owner";
+            /** @description The only cells that the key is for; null: all of its account. */
+            cell_ids: string[] | null;
+            /**
+             * @description kv: the key is for key-value entries only.
+             * @enum {string}
+             */
+            surface: "kv" | "all";
+            /** @description From when on the key is refused, be it that it was rotated; null: never. */
             expires_at: components["schemas"]["Time"] | null;
-        };
-        /** @description Whole seconds left, rounded up; -1 if the entry does not expire. */
-        TtlLeft: number;
-        IncrResult: {
+            /** @description Only in this answer. */
             key: string;
-            value: components["schemas"]["WideInteger"];
+        };
+        DeleteResult: {
+            key: string;
+            deleted: boolean;
+        };
+        Entry: {
+            key: string;
+            value: string;
             /** @description Changes with each write of the entry, and never comes back. */
             version: string;
             ttl_seconds: components["schemas"]["TtlLeft"];
@@ -774,88 +692,35 @@ export interface components {
             version: string | null;
             ttl_seconds: components["schemas"]["TtlLeft"] | null;
         };
-        DeleteResult: {
-            key: string;
-            deleted: boolean;
-        };
         FoundEntry: {
             /** @description As it was; null if there was none. */
             entry: components["schemas"]["Entry"] | null;
         };
-        Entry: {
+        IncrResult: {
             key: string;
-            value: string;
+            value: components["schemas"]["WideInteger"];
             /** @description Changes with each write of the entry, and never comes back. */
             version: string;
             ttl_seconds: components["schemas"]["TtlLeft"];
             expires_at: components["schemas"]["Time"] | null;
         };
-        Backup: {
-            version: components["schemas"]["Version"];
-            /** @enum {string} */
-            kind: "snapshot" | "incremental";
-            /** @description Of the stored object. */
-            size_bytes: number;
-            /** @description Of the stored object. */
-            sha256: string;
-            created_at: components["schemas"]["Time"];
-            /** @description Milliseconds, to the microsecond. */
-            duration_ms: number;
-            base_version?: components["schemas"]["Version"] | null;
-        };
-        /** @description The key of the stored object, with the cell’s id and a timestamp. */
-        Version: string;
-        RestoreResult: {
-            /** @constant */
-            restored: true;
-            version: components["schemas"]["Version"];
-            /** @enum {string} */
-            kind: "snapshot" | "incremental";
-            /** @description Of the restored database. */
-            size_bytes: number;
-            /** @description Milliseconds, to the microsecond. */
-            duration_ms: number;
-            /** @description Of the last commit that was restored. */
-            timestamp: components["schemas"]["Time"] | null;
-            /** @description A restore to this time brings the replaced state back. Null if nothing can. */
-            replaced_at: components["schemas"]["Time"] | null;
-        };
-        RestorePlan: {
-            /** @constant */
-            restored: false;
-            /** @description The version that the restore would begin with. */
-            version: string;
-            /** @enum {string} */
-            kind: "snapshot" | "incremental";
-            /** @description Of the last commit that would be restored. */
-            timestamp: components["schemas"]["Time"];
-            /** @description The objects that the restore would read, in their order, and how much of each. */
-            objects: {
-                key: string;
-                size_bytes: number;
-            }[];
-            /** @description Of all of them. */
-            size_bytes: number;
-            /** @description Of those of them that were stored after the version. */
-            log_size_bytes: number;
-        };
-        RestoreStatus: {
+        ListedCell: {
             /** Format: uuid */
             id: string;
-            /**
-             * @description running also while it waits for its turn.
-             * @enum {string}
-             */
-            state: "running" | "succeeded" | "failed";
-            bytes_done: number;
-            /** @description Null until it is known. */
-            bytes_total: number | null;
-            /** @description Milliseconds that the rest of the download will take; null while nobody knows. */
-            eta_ms: number | null;
-            started_at: components["schemas"]["Time"];
-            ended_at: components["schemas"]["Time"] | null;
-            result: components["schemas"]["RestoreResult"] | null;
-            problem: components["schemas"]["Problem"] | null;
+            name: string | null;
+            created_at: components["schemas"]["Time"];
+            /** @description Everything that the cell committed before it is in the object store, as far as this server knows; null if nothing is. */
+            backed_up_to: components["schemas"]["Time"] | null;
+            /** @description When this server last stored a backup of the cell, as far as it knows. */
+            last_stored_at: components["schemas"]["Time"] | null;
+            /** @description The version that the server has last restored to prove it. */
+            last_proven: {
+                version: string;
+                proven_at: components["schemas"]["Time"];
+            } | null;
+            size_bytes: number;
+            /** @description Of a cell that was deleted. */
+            deleted_at?: components["schemas"]["Time"];
         };
         Problem: {
             /** @constant */
@@ -889,7 +754,142 @@ export interface components {
             index?: number;
         };
         /** @enum {string} */
-        ProblemCode: "cell_not_found" | "cell_full" | "cell_quarantined" | "cell_restoring" | "name_taken" | "invalid_database" | "cells_missing" | "disk_full" | "no_backup" | "sql_error" | "sql_too_long" | "multiple_statements" | "param_count_mismatch" | "invalid_parameter" | "statement_not_allowed" | "statement_timeout" | "constraint_violation" | "result_too_large" | "result_memory_exceeded" | "invalid_key" | "invalid_ttl" | "value_too_large" | "not_an_integer" | "integer_overflow" | "key_not_found" | "precondition_failed" | "backup_not_found" | "backup_corrupt" | "invalid_version" | "restore_in_progress" | "restore_not_found" | "object_store_not_configured" | "object_store_unavailable" | "not_replicated" | "object_store_error" | "quota_exceeded" | "unauthorized" | "forbidden" | "account_suspended" | "account_not_found" | "api_key_not_found" | "not_found" | "method_not_allowed" | "unsupported_media_type" | "body_too_large" | "headers_too_large" | "request_timeout" | "invalid_json" | "invalid_request" | "idempotency_not_supported" | "idempotency_in_progress" | "idempotency_key_reused" | "rate_limited" | "busy" | "shutting_down" | "internal";
+        ProblemCode: "cell_not_found" | "cell_full" | "cell_quarantined" | "cell_restoring" | "name_taken" | "invalid_database" | "cells_missing" | "disk_full" | "no_backup" | "sql_error" | "sql_too_long" | "multiple_statements" | "param_count_mismatch" | "invalid_parameter" | "statement_not_allowed" | "statement_timeout" | "constraint_violation" | "result_too_large" | "result_memory_exceeded" | "transaction_too_large" | "invalid_key" | "invalid_ttl" | "value_too_large" | "not_an_integer" | "integer_overflow" | "key_not_found" | "precondition_failed" | "backup_not_found" | "backup_corrupt" | "invalid_version" | "restore_in_progress" | "restore_not_found" | "object_store_not_configured" | "object_store_unavailable" | "not_replicated" | "object_store_error" | "quota_exceeded" | "unauthorized" | "forbidden" | "account_suspended" | "account_not_found" | "api_key_not_found" | "not_found" | "method_not_allowed" | "unsupported_media_type" | "body_too_large" | "headers_too_large" | "request_timeout" | "invalid_json" | "invalid_request" | "idempotency_not_supported" | "idempotency_in_progress" | "idempotency_key_reused" | "rate_limited" | "busy" | "shutting_down" | "internal";
+        PutResult: {
+            key: string;
+            created: boolean;
+            /** @description Changes with each write of the entry, and never comes back. */
+            version: string;
+            ttl_seconds: components["schemas"]["TtlLeft"];
+            expires_at: components["schemas"]["Time"] | null;
+        };
+        RestorePlan: {
+            /** @constant */
+            restored: false;
+            /** @description The version that the restore would begin with. */
+            version: string;
+            /** @enum {string} */
+            kind: "snapshot" | "incremental";
+            /** @description Of the last commit that would be restored. */
+            timestamp: components["schemas"]["Time"];
+            /** @description The objects that the restore would read, in their order, and how much of each. */
+            objects: {
+                key: string;
+                size_bytes: number;
+            }[];
+            /** @description Of all of them. */
+            size_bytes: number;
+            /** @description Of those of them that were stored after the version. */
+            log_size_bytes: number;
+        };
+        RestoreResult: {
+            /** @constant */
+            restored: true;
+            version: components["schemas"]["Version"];
+            /** @enum {string} */
+            kind: "snapshot" | "incremental";
+            /** @description Of the restored database. */
+            size_bytes: number;
+            /** @description Milliseconds, to the microsecond. */
+            duration_ms: number;
+            /** @description Of the last commit that was restored. */
+            timestamp: components["schemas"]["Time"] | null;
+            /** @description A restore to this time brings the replaced state back. Null if nothing can. */
+            replaced_at: components["schemas"]["Time"] | null;
+        };
+        RestoreStatus: {
+            /** Format: uuid */
+            id: string;
+            /**
+             * @description running also while it waits for its turn.
+             * @enum {string}
+             */
+            state: "running" | "succeeded" | "failed";
+            bytes_done: number;
+            /** @description Null until it is known. */
+            bytes_total: number | null;
+            /** @description Milliseconds that the rest of the download will take; null while nobody knows. */
+            eta_ms: number | null;
+            started_at: components["schemas"]["Time"];
+            ended_at: components["schemas"]["Time"] | null;
+            result: components["schemas"]["RestoreResult"] | null;
+            problem: components["schemas"]["Problem"] | null;
+        };
+        RotatedApiKey: {
+            /** Format: uuid */
+            id: string;
+            name: string | null;
+            /** @description The first characters of the key. */
+            hint: string;
+            created_at: components["schemas"]["Time"];
+            /**
+             * @description What the key may do: read; also write; also make and change accounts.
+             * @enum {string}
+             */
+            access: "read" | "write" | "owner";
+            /** @description The only cells that the key is for; null: all of its account. */
+            cell_ids: string[] | null;
+            /**
+             * @description kv: the key is for key-value entries only.
+             * @enum {string}
+             */
+            surface: "kv" | "all";
+            /** @description From when on the key is refused, be it that it was rotated; null: never. */
+            expires_at: components["schemas"]["Time"] | null;
+            /** @description Only in this answer. */
+            key: string;
+            /** @description The old key. */
+            replaces: {
+                /** Format: uuid */
+                id: string;
+                expires_at: components["schemas"]["Time"];
+            };
+        };
+        /** @description An integer of JSON is bound with all of its digits, true and false as 1 and 0. */
+        SqlParam: string | number | boolean | null | components["schemas"]["TypedInteger"] | {
+            /** @constant */
+            type: "real";
+            value: number | components["schemas"]["TypedInteger"] | ("Infinity" | "-Infinity");
+        } | {
+            /** @constant */
+            type: "blob";
+            base64: string;
+        };
+        SqlResult: {
+            columns: string[];
+            /** @description Objects, or arrays if row_mode is "array". */
+            rows: {
+                [key: string]: components["schemas"]["SqlValue"];
+            }[] | components["schemas"]["SqlValue"][][];
+            row_count: number;
+            changes: number;
+            last_insert_rowid: components["schemas"]["WideInteger"] | null;
+            /** @description Milliseconds, to the microsecond. */
+            duration_ms: number;
+        };
+        /** @description An integer beyond ±(2^53−1) is a string of its digits, and an infinite real is "Infinity" or "-Infinity". */
+        SqlValue: string | number | null | {
+            /** @constant */
+            type: "blob";
+            base64: string;
+        };
+        /**
+         * Format: date-time
+         * @description RFC 3339 in UTC with milliseconds.
+         */
+        Time: string;
+        /** @description Whole seconds left, rounded up; -1 if the entry does not expire. */
+        TtlLeft: number;
+        /** @description The digits of an integer of 64 bits. */
+        TypedInteger: {
+            /** @constant */
+            type: "integer";
+            value: string;
+        };
+        /** @description The key of the stored object, with the cell’s id and a timestamp. */
+        Version: string;
+        /** @description A number within ±(2^53−1), and beyond that a string of its digits. */
+        WideInteger: number | string;
     };
     responses: {
         /** @description busy, shutting_down */
@@ -1325,7 +1325,7 @@ export interface components {
                 } & components["schemas"]["Problem"];
             };
         };
-        /** @description invalid_json, invalid_parameter, invalid_request, multiple_statements, param_count_mismatch, result_memory_exceeded, result_too_large, sql_error */
+        /** @description invalid_json, invalid_parameter, invalid_request, multiple_statements, param_count_mismatch, result_memory_exceeded, result_too_large, sql_error, transaction_too_large */
         sql400: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1334,7 +1334,7 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code?: "invalid_json" | "invalid_parameter" | "invalid_request" | "multiple_statements" | "param_count_mismatch" | "result_memory_exceeded" | "result_too_large" | "sql_error";
+                    code?: "invalid_json" | "invalid_parameter" | "invalid_request" | "multiple_statements" | "param_count_mismatch" | "result_memory_exceeded" | "result_too_large" | "sql_error" | "transaction_too_large";
                 } & components["schemas"]["Problem"];
             };
         };
@@ -1364,7 +1364,7 @@ export interface components {
                 } & components["schemas"]["Problem"];
             };
         };
-        /** @description integer_overflow, invalid_json, invalid_key, invalid_parameter, invalid_request, invalid_ttl, multiple_statements, not_an_integer, param_count_mismatch, result_memory_exceeded, result_too_large, sql_error */
+        /** @description integer_overflow, invalid_json, invalid_key, invalid_parameter, invalid_request, invalid_ttl, multiple_statements, not_an_integer, param_count_mismatch, result_memory_exceeded, result_too_large, sql_error, transaction_too_large */
         batch400: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1373,7 +1373,7 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code?: "integer_overflow" | "invalid_json" | "invalid_key" | "invalid_parameter" | "invalid_request" | "invalid_ttl" | "multiple_statements" | "not_an_integer" | "param_count_mismatch" | "result_memory_exceeded" | "result_too_large" | "sql_error";
+                    code?: "integer_overflow" | "invalid_json" | "invalid_key" | "invalid_parameter" | "invalid_request" | "invalid_ttl" | "multiple_statements" | "not_an_integer" | "param_count_mismatch" | "result_memory_exceeded" | "result_too_large" | "sql_error" | "transaction_too_large";
                 } & components["schemas"]["Problem"];
             };
         };

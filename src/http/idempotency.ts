@@ -1,4 +1,5 @@
-import { createHash, type Hash } from 'node:crypto'
+import { createHash } from 'node:crypto'
+import stringify from 'safe-stable-stringify'
 import { CellError } from '../errors.ts'
 
 export const IDEMPOTENCY_HEADER = 'idempotency-key'
@@ -36,10 +37,9 @@ export function parseIdempotencyKey(header: string): string {
  */
 export function fingerprintOf(body: object): string {
   const isSmall = countValues(body, VALUES_MAX) <= VALUES_MAX
-  const hash = createHash('sha256')
-  if (isSmall) new CanonicalJson(hash).add(body).flush()
-  else hash.update(asItCame(body))
-  return hash.digest('hex')
+  return createHash('sha256')
+    .update(isSmall ? stringify(body) : asItCame(body))
+    .digest('hex')
 }
 
 /** Counts no further than to one above the bound. @throws `invalid_request` if they are nested too deeply */
@@ -51,61 +51,6 @@ function countValues(value: unknown, max: number, depth = 0): number {
   for (let i = 0; i < members.length && count <= max; i++)
     count += countValues(members[i], max - count, depth + 1) - 1
   return count
-}
-
-/** Longer texts go into the hash as they are, after their length: JSON would read each of their characters twice more. */
-const ESCAPED_CHARS_MAX = 256
-const PIECE_CHARS = 65_536
-
-/** Writes a value into a hash, with the members of objects in order. */
-class CanonicalJson {
-  readonly #hash: Hash
-  #piece = ''
-
-  constructor(hash: Hash) {
-    this.#hash = hash
-  }
-
-  add(value: unknown): this {
-    if (typeof value === 'string') this.#addText(value)
-    else if (typeof value === 'bigint') this.#write(value.toString())
-    else if (typeof value !== 'object' || value === null) this.#write(JSON.stringify(value))
-    else if (Array.isArray(value)) this.#addAll('[', value, ']', (each) => this.add(each))
-    else {
-      const members = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))
-      this.#addAll('{', members, '}', ([name, member]) => {
-        this.#addText(name)
-        this.#write(':')
-        this.add(member)
-      })
-    }
-    return this
-  }
-
-  flush(): void {
-    this.#hash.update(this.#piece)
-    this.#piece = ''
-  }
-
-  #addAll<T>(open: string, elements: readonly T[], close: string, add: (element: T) => void): void {
-    this.#write(open)
-    for (const [i, element] of elements.entries()) {
-      if (i > 0) this.#write(',')
-      add(element)
-    }
-    this.#write(close)
-  }
-
-  #addText(text: string): void {
-    const isLong = text.length > ESCAPED_CHARS_MAX && text.isWellFormed()
-    this.#write(isLong ? `#${text.length}:` : JSON.stringify(text))
-    if (isLong) this.#write(text)
-  }
-
-  #write(text: string): void {
-    this.#piece += text
-    if (this.#piece.length > PIECE_CHARS) this.flush()
-  }
 }
 
 function asItCame(body: object): string {

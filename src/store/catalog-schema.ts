@@ -1,5 +1,5 @@
-import { ACCOUNTS_SCHEMA, ACCOUNTS_UPGRADE } from '../auth/accounts-schema.ts'
-import { API_KEYS_SCHEMA, API_KEYS_UPGRADE } from '../auth/api-keys-schema.ts'
+import { ACCOUNTS_SCHEMA, ACCOUNTS_UPGRADE } from '../auth/accounts.ts'
+import { API_KEYS_SCHEMA, API_KEYS_UPGRADE } from '../auth/api-key-table.ts'
 import { IDEMPOTENCY_SCHEMA } from '../auth/idempotency.ts'
 import type { CatalogSchema } from '../catalog/catalog.ts'
 import { CELLS_SCHEMA } from '../catalog/cell-registry.ts'

@@ -4,21 +4,19 @@ import { toBackupError } from '../backup/archive/backup-errors.ts'
 import type { Clock } from '../base/clock.ts'
 import { checkDisplayName } from '../base/display-name.ts'
 import { KeyedQueue } from '../base/keyed-queue.ts'
-import { notOneOf } from '../base/shown-value.ts'
 import { newCellId } from '../base/store-paths.ts'
 import type { Turns } from '../base/turns.ts'
 import type { AccountQuotas } from '../catalog/account-quotas.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { type CellRegistry, cellNotFound, type NewCellRecord } from '../catalog/cell-registry.ts'
-import { DURABILITIES, type Durability } from '../engine/cell-settings.ts'
+import type { Durability } from '../engine/cell-settings.ts'
 import { isClosedConnection } from '../engine/sqlite-errors.ts'
-import { CellError, isCellError } from '../errors.ts'
+import { isCellError } from '../errors.ts'
 import { checkCreateOptions } from './call-options.ts'
 import type { CreateCellOptions } from './cell-directory.ts'
 import type { CellFiles } from './cell-files.ts'
 import type { CellsFolder } from './cells-folder.ts'
 import { orNoRoom } from './no-room.ts'
-import { ReturningCells } from './returning-cells.ts'
 import type { UnfinishedCells } from './unfinished-cells.ts'
 
 export interface CellCreationsParts {
@@ -160,7 +158,6 @@ export class CellCreations {
     checkCreateOptions(options, this.#parts.accounts)
     const { name, accountId, durability, admit } = options
     checkDisplayName(name)
-    checkDurability(durability)
     if (durability !== undefined) this.#parts.checkDurability(durability)
     this.#parts.catalog.assertOpen()
     const first = this.madeBefore(options)
@@ -229,9 +226,31 @@ export class CellCreations {
   }
 }
 
-function checkDurability(durability: string | undefined): void {
-  const choices: readonly string[] = DURABILITIES
-  if (durability === undefined || choices.includes(durability)) return
-  const field = 'durability'
-  throw new CellError('invalid_request', notOneOf(field, durability, choices), { field })
+/** Cells whose restore brings them back. Each has room in its account's quota before the catalog has it. */
+class ReturningCells {
+  readonly #registry: CellRegistry
+  readonly #ofAccounts = new Map<string, Set<string>>()
+
+  constructor(registry: CellRegistry) {
+    this.#registry = registry
+  }
+
+  /** Those that are not in the catalog's count yet. */
+  count(accountId: string): number {
+    let count = 0
+    for (const id of this.#ofAccounts.get(accountId) ?? [])
+      if (this.#registry.find(id)?.deletedAt !== null) count++
+    return count
+  }
+
+  add(accountId: string, cellId: string): void {
+    const cells = this.#ofAccounts.get(accountId) ?? new Set()
+    this.#ofAccounts.set(accountId, cells.add(cellId))
+  }
+
+  delete(accountId: string, cellId: string): void {
+    const cells = this.#ofAccounts.get(accountId)
+    cells?.delete(cellId)
+    if (cells?.size === 0) this.#ofAccounts.delete(accountId)
+  }
 }

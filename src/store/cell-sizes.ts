@@ -1,4 +1,5 @@
 import fs from 'node:fs/promises'
+import { mapLimit } from '../base/map-limit.ts'
 import type { StorePaths } from '../base/store-paths.ts'
 import type { UnreadableCells } from './unreadable-cells.ts'
 
@@ -16,13 +17,7 @@ export async function cellSizes(
   ids: readonly string[],
 ): Promise<number[]> {
   const sizeOf = (id: string) => unreadable.lookAside(id, () => sizeOfCell(paths, id))
-
-  const sizes: number[] = []
-  for (let i = 0; i < ids.length; i += AT_ONCE) {
-    const some = ids.slice(i, i + AT_ONCE)
-    sizes.push(...(await Promise.all(some.map(async (id) => (await sizeOf(id)) ?? 0))))
-  }
-  return sizes
+  return await mapLimit(ids, AT_ONCE, async (id) => (await sizeOf(id)) ?? 0)
 }
 
 async function sizeOfCell(paths: StorePaths, id: string): Promise<number> {

@@ -6,7 +6,8 @@ import type {
   RestoredCell,
   RestoreStart,
 } from '../backup/archiver/cell-port.ts'
-import type { BaseStart, StoredBackup } from '../backup/changes/cell-cuts.ts'
+import type { BaseStart } from '../backup/changes/cell-cuts.ts'
+import { type CutCall, runCut } from '../backup/changes/cell-cutter.ts'
 import {
   type CollectedLook,
   type CollectLimits,
@@ -57,36 +58,8 @@ export class CellsInProcess implements CellPort {
     return { record, sizeBytes: local.sizeBytes(cellId), ...this.#archived.cutter.begin(cellId) }
   }
 
-  async dropChain(cellId: string) {
-    this.#archived.cutter.dropChain(cellId)
-  }
-
-  async claimVersion(cellId: string, version: string) {
-    this.#archived.cutter.claimVersion(cellId, version)
-  }
-
-  beginBase(cellId: string) {
-    return this.#archived.cutter.beginBase(cellId)
-  }
-
-  endBase(cellId: string, id: string, version: string) {
-    return this.#archived.cutter.endBase(cellId, id, version)
-  }
-
-  cutIncremental(cellId: string, version: string, versionsMax: number) {
-    return this.#archived.cutter.cutIncremental(cellId, version, versionsMax)
-  }
-
-  async stored(cellId: string, backup: StoredBackup) {
-    this.#archived.cutter.stored(cellId, backup)
-  }
-
-  async failed(cellId: string) {
-    this.#archived.cutter.failed(cellId)
-  }
-
-  async endBackup(cellId: string) {
-    this.#archived.cutter.end(cellId)
+  async cut(cellId: string, call: CutCall): Promise<unknown> {
+    return await runCut(this.#archived.cutter, cellId, call)
   }
 
   /** Keeps the cell open until the reader is closed: this process must not open its file a second time (invariant 4). */

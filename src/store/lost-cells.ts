@@ -1,4 +1,5 @@
 import fs from 'node:fs/promises'
+import { mapLimit } from '../base/map-limit.ts'
 import type { StorePaths } from '../base/store-paths.ts'
 import type { CellRegistry } from '../catalog/cell-registry.ts'
 import type { CellsFolder } from './cells-folder.ts'
@@ -29,11 +30,10 @@ export async function lostCells(
   let cursor: string | undefined
   do {
     const page = registry.list({ cursor, limit: registry.pageMax })
-    for (let i = 0; i < page.cells.length && !signal.aborted; i += AT_ONCE) {
-      const some = page.cells.slice(i, i + AT_ONCE)
-      const here = await Promise.all(some.map(({ id }) => look(id)))
-      for (const [j, { id }] of some.entries()) if (here[j] === false) lost.push(id)
-    }
+    const here = await mapLimit(page.cells, AT_ONCE, async ({ id }) =>
+      signal.aborted ? undefined : await look(id),
+    )
+    for (const [i, { id }] of page.cells.entries()) if (here[i] === false) lost.push(id)
     cursor = page.nextCursor ?? undefined
   } while (cursor !== undefined && !signal.aborted)
   if (lost.length > 0) cellsFolder.assertHere()

@@ -8,6 +8,7 @@ import type { Standing } from '../backup/fence/standing.ts'
 import type { CallOptions, ObjectStore } from '../backup/object-store/object-store.ts'
 import { checkOwner, claimPrefix, readIdentity } from '../backup/versions/store-identity.ts'
 import { isError } from '../base/any-realm.ts'
+import { backOffMs } from '../base/back-off.ts'
 import { type Clock, delay, type Timer } from '../base/clock.ts'
 import { unlessAborted } from '../base/unless-aborted.ts'
 import type { DirectoryLock } from '../catalog/directory-lock.ts'
@@ -19,8 +20,7 @@ import type { StoreSettings } from './settings.ts'
 const LOOK_EVERY_MS = 5_000
 /** A store with its catalog can serve without the object store. Its start tries for this long only. */
 const ENTRY_MS_MAX = 5_000
-const RETRY_MS_MIN = 1_000
-const RETRY_MS_MAX = 30_000
+const BACK_OFF = { minMs: 1_000, maxMs: 30_000 }
 const NO_ANSWER = 'the object store does not answer; serving from local data, backups wait'
 const NOT_ENTERED = 'this node cannot use its object store with these settings; nothing is backed up'
 const SET_BACK =
@@ -50,7 +50,7 @@ export class PrefixEntry {
   readonly #abort = new AbortController()
   #entering: Promise<void> | undefined
   #timer: Timer | undefined
-  #retryMs = RETRY_MS_MIN
+  #retries = 0
 
   constructor(
     objectStore: ObjectStore,
@@ -180,8 +180,7 @@ export class PrefixEntry {
 
   #retryLater(storeId: string): void {
     if (this.#abort.signal.aborted) return
-    this.#timer = this.#clock.setTimer(() => void this.#retry(storeId), this.#retryMs)
-    this.#retryMs = Math.min(this.#retryMs * 2, RETRY_MS_MAX)
+    this.#timer = this.#clock.setTimer(() => void this.#retry(storeId), backOffMs(this.#retries++, BACK_OFF))
   }
 
   async #retry(storeId: string): Promise<void> {

@@ -6,9 +6,11 @@ import { openObjectStore } from '../backup/object-store/open-object-store.ts'
 import { finishRestore } from '../backup/restore/restore-install.ts'
 import { claimPrefix, readIdentity, type StoreIdentity } from '../backup/versions/store-identity.ts'
 import { isError } from '../base/any-realm.ts'
+import { backOffMs } from '../base/back-off.ts'
 import { delay } from '../base/clock.ts'
 import { exists } from '../base/durable-files.ts'
 import type { Limits } from '../base/limits.ts'
+import { checkPath } from '../base/path-argument.ts'
 import { assertSupportedRuntime } from '../base/runtime.ts'
 import { newCellId, StorePaths } from '../base/store-paths.ts'
 import { Catalog, type CatalogSchema } from '../catalog/catalog.ts'
@@ -21,7 +23,6 @@ import { NewFiles } from './new-files.ts'
 import { checkSchedule } from './option-checks.ts'
 import { PrefixEntry } from './prefix-entry.ts'
 import { redoCommits } from './redo-commits.ts'
-import { checkRemembered } from './remembered-place.ts'
 import { endUnfinished, setAside } from './set-aside.ts'
 import { resolveSettings, type StoreSettings } from './settings.ts'
 import type { StoreOptions } from './store-options.ts'
@@ -48,8 +49,7 @@ export interface StartedStore {
   close(): Promise<void>
 }
 
-const RETRY_MS_MIN = 250
-const RETRY_MS_MAX = 5_000
+const BACK_OFF = { minMs: 250, maxMs: 5_000 }
 
 /**
  * Opens or creates a store, so that history never forks (invariant 14): without a local catalog, the start reads the
@@ -65,7 +65,7 @@ export async function startStore<T extends StartedStore>(
   build: (parts: StoreParts) => T,
 ): Promise<T> {
   assertSupportedRuntime()
-  checkDirectory(directory)
+  checkPath(directory, { field: 'directory', code: 'invalid_setting' })
   const settings = resolveSettings(options)
   checkSchedule(options)
   const paths = new StorePaths(directory)
@@ -215,7 +215,8 @@ async function untilAvailable<T>(
   run: () => Promise<T>,
 ): Promise<T> {
   const deadline = clock.monotonic() + objectStoreWaitMs
-  for (let wait = RETRY_MS_MIN; ; wait = Math.min(wait * 2, RETRY_MS_MAX)) {
+  for (let failures = 0; ; failures++) {
+    const wait = backOffMs(failures, BACK_OFF)
     try {
       return await run()
     } catch (error) {
@@ -236,14 +237,6 @@ function toObjectStore(
 ): ObjectStore | undefined {
   if (typeof objectStore !== 'string') return objectStore
   return openObjectStore(objectStore, { clock, dataDir: paths.root, checksFolder: true })
-}
-
-/** An empty path would mean the working directory. */
-function checkDirectory(directory: string): void {
-  if (typeof directory === 'string' && directory !== '' && !directory.includes('\0')) return
-  throw new CellError('invalid_setting', 'The directory of a store must be a non-empty path without NUL.', {
-    field: 'directory',
-  })
 }
 
 /** Error codes that mean that the directory can't hold a store. */
@@ -279,4 +272,28 @@ function storeExists(message: string): CellError {
 
 function notFound(paths: StorePaths): CellError {
   return new CellError('store_not_found', `${paths.root} holds no store. CellStore.create() creates one.`)
+}
+
+/**
+ * Compares the object store of a start with the one that the directory's backups went to so far. The same prefix may have
+ * got another URL: its folder was moved, or its endpoint has another name.
+ *
+ * @throws `invalid_setting` if it is another one, unless that is asked for
+ */
+async function checkRemembered(
+  { url }: RememberedObjectStore,
+  entry: PrefixEntry | undefined,
+  { moveObjectStore, log }: StoreSettings,
+): Promise<void> {
+  if (url === undefined || url === entry?.store.url) return
+  if (entry === undefined) {
+    log.warn({ url }, "this directory's backups go to an object store, and it was opened without one")
+    return
+  }
+  if (moveObjectStore || (await entry.isKnown())) return
+  throw new CellError(
+    'invalid_setting',
+    `This directory's backups go to ${url}, and not to ${entry.store.url}. Start with the first one; or, to let all backups start from the beginning in the other one, once with --move-object-store (moveObjectStore in the library).`,
+    { field: 'objectStore' },
+  )
 }

@@ -31,11 +31,10 @@ interface Line {
   fields: Record<string, unknown>
 }
 
-let place: ScratchPlace
+const place = ScratchPlace.perTest()
 let lines: Line[]
 let log: Log
 beforeEach(() => {
-  place = new ScratchPlace()
   lines = []
   const at = (level: string) => (fields: object, message: string) => {
     lines.push({ level, message, fields: { ...fields } })

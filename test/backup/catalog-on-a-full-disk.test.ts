@@ -1,14 +1,10 @@
 import Database from 'better-sqlite3'
-import { afterEach, describe, expect, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { LocalState } from '../../src/catalog/local-state.ts'
 import type { CellStore } from '../../src/store/cell-store.ts'
 import { addRow, createLedger, ScratchPlace } from '../support/backup/scratch-store.ts'
 import { filesBelow } from '../support/temp-directory.ts'
 import { rejectedBy } from '../support/thrown.ts'
-
-afterEach(() => {
-  vi.restoreAllMocks()
-})
 
 /** `local.db` takes no note of what is stored of the catalog, as on a disk without room. */
 function fillDisk(): void {

@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { setImmediate } from 'node:timers/promises'
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { beforeEach, describe, expect, test, vi } from 'vitest'
 import { BackupManager } from '../../src/backup/backup-manager.ts'
 import { RestoreThreads } from '../../src/backup/restore/restore-threads.ts'
 import type { Log } from '../../src/base/log.ts'
@@ -18,13 +18,13 @@ import { turnsUntil } from '../support/turns.ts'
 const HOUR_MS = 3_600_000
 const WEEK_MS = 7 * 24 * HOUR_MS
 
-let place: ScratchPlace
+const place = ScratchPlace.perTest()
+
 /** What drills have tried, in order. */
 let drilled: { at: number; cellId: string; version: string | undefined }[]
 let running: number
 let atOnceMax: number
 beforeEach(() => {
-  place = new ScratchPlace()
   drilled = []
   running = 0
   atOnceMax = 0
@@ -39,10 +39,6 @@ beforeEach(() => {
     return await prove.apply(this, asked).finally(() => running--)
   })
 })
-afterEach(() => {
-  vi.restoreAllMocks()
-})
-
 function randomly(): () => number {
   const random = seededRandom()
   return () => random.below(1_000_000) / 1_000_000

@@ -11,7 +11,7 @@ import { rejectedBy } from '../support/thrown.ts'
 const DAY_MS = 86_400_000
 const NOTES = ['marks', 'proven', 'plan']
 
-let place: ScratchPlace
+const place = ScratchPlace.perTest()
 let log: KeptLog
 /** The cell, and another one of which everything is stored too. */
 let ids: string[]
@@ -21,7 +21,6 @@ let contents: Map<string, string[]>
 
 /** A bucket with an object of every kind. */
 beforeEach(async () => {
-  place = new ScratchPlace()
   log = new KeptLog()
   contents = new Map()
   const store = await place.create({ backups: { keep: 'all:1h', prune: false } })
@@ -46,7 +45,7 @@ beforeEach(async () => {
     await store.backups.verify(cell.id)
     await store.retention?.prune(cell.id)
     await store.retention?.pin(cell.id, first as string)
-    await store.backups.restore(cell.id, { version: base })
+    await store.backups.restore(cell.id, { version: base as string })
   }
   await store.core.catalogStored()
   await store.close()

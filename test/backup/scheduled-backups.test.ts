@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import { setImmediate } from 'node:timers/promises'
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { beforeEach, describe, expect, test, vi } from 'vitest'
 import { BackupManager } from '../../src/backup/backup-manager.ts'
 import { ChangeTracker } from '../../src/backup/changes/change-tracker.ts'
 import type { Cell } from '../../src/store/cell.ts'
@@ -13,14 +13,13 @@ import { turnsUntil } from '../support/turns.ts'
 const MINUTE_MS = 60_000
 
 describe('Scheduled backups of a real store', () => {
-  let place: ScratchPlace
+  const place = ScratchPlace.perTest()
   let failing: FailingStore
   let recording: RecordingStore
   let gated: GatedStore
   /** Backups that have begun and not ended, with all that they clear up after themselves. */
   let running: Set<Promise<unknown>>
   beforeEach(() => {
-    place = new ScratchPlace()
     running = new Set()
     const { backup } = BackupManager.prototype
     vi.spyOn(BackupManager.prototype, 'backup').mockImplementation(function (this: BackupManager, ...order) {
@@ -33,10 +32,6 @@ describe('Scheduled backups of a real store', () => {
     gated = new GatedStore(failing)
     recording = new RecordingStore(gated)
   })
-  afterEach(() => {
-    vi.restoreAllMocks()
-  })
-
   const settings = { snapshotEveryMs: 20_000, incrementalEveryMs: 2_000, keep: 'all:1h' }
 
   async function versions(store: CellStore, cell: Cell): Promise<string[]> {
@@ -104,7 +99,7 @@ describe('Scheduled backups of a real store', () => {
         fs.cpSync(place.objects, probe.objects, { recursive: true })
         const other = await probe.open({ takeOver: true })
         for (const version of now) {
-          await other.backups.restore(cell.id, { version })
+          await other.backups.restore(cell.id, { version: version as string })
           expect(notes(other.openCell(cell.id))).toEqual(states.get(version))
         }
       }
@@ -176,7 +171,7 @@ describe('Scheduled backups of a real store', () => {
     await seconds(5)
     await stored(again, [cell])
     const [version] = await versions(again, cell)
-    await again.backups.restore(cell.id, { version })
+    await again.backups.restore(cell.id, { version: version as string })
     expect(notes(again.openCell(cell.id))).toEqual(['before the restart'])
   })
 
@@ -195,7 +190,7 @@ describe('Scheduled backups of a real store', () => {
     await stored(store, [cell])
     const after = await versions(store, cell)
     expect(after.length).toBeGreaterThan(before.length)
-    await store.backups.restore(cell.id, { version: after[0] })
+    await store.backups.restore(cell.id, { version: after[0] as string })
     expect(notes(cell)).toEqual(['during the outage'])
   })
 

@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url'
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import { silentLog } from '../../src/base/log.ts'
-import { OwnerClient, type Transport } from '../../src/cli/owner/owner-client.ts'
+import { ownerClient, type Transport } from '../../src/cli/owner/owner-client.ts'
 import { serveOwner } from '../../src/cli/owner/owner-server.ts'
 import { takeSocketPlace } from '../../src/cli/owner/socket-place.ts'
 import { connectSocket } from '../../src/cli/owner/socket-transport.ts'
@@ -33,13 +33,13 @@ interface OpenStore {
 /** The ways to reach a store: commands do not know which it is. */
 const WAYS: Record<string, (open: OpenStore) => Promise<StoreClient>> = {
   'a store that is open in this process': async ({ store }) =>
-    new OwnerClient(storeTransport(store), systemClock),
+    ownerClient(storeTransport(store), systemClock),
 
   "a node's socket": async ({ store, data }) => {
     const service = new InProcessService(store, { restoreWaitMs: 20_000, bounds: BOUNDS })
     const server = await serveOwner(store, takeSocketPlace(data.paths), { service, logger: silentLog })
     onTestFinished(() => server.stop({ drainMs: 0 }))
-    return new OwnerClient((await connectSocket(server.path)) as Transport, systemClock)
+    return ownerClient((await connectSocket(server.path)) as Transport, systemClock)
   },
 
   'a remote node': async ({ store, key }) => {

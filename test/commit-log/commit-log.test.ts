@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { afterEach, describe, expect, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { silentLog } from '../../src/base/log.ts'
 import { newCellId } from '../../src/base/store-paths.ts'
 import { CommitLog } from '../../src/commit-log/commit-log.ts'
@@ -10,8 +10,6 @@ import { FakeClock } from '../support/fake-clock.ts'
 import { openFilesBelow } from '../support/open-files.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
 import { turnsUntil } from '../support/turns.ts'
-
-afterEach(() => void vi.restoreAllMocks())
 
 const FILE_BYTES = 65_536
 const MIB = 1_048_576

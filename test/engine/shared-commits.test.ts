@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import Database from 'better-sqlite3'
-import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { silentLog } from '../../src/base/log.ts'
 import { newCellId } from '../../src/base/store-paths.ts'
 import { CommitLog } from '../../src/commit-log/commit-log.ts'
@@ -13,8 +13,6 @@ import { FakeClock } from '../support/fake-clock.ts'
 import { openTestDatabase } from '../support/open-test-database.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
 import { rejectedBy } from '../support/thrown.ts'
-
-afterEach(() => void vi.restoreAllMocks())
 
 /** Cells that share a commit log, as in a store. */
 async function openCells(count: number, durability: Durability = 'full') {

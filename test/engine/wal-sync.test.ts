@@ -1,14 +1,12 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import Database from 'better-sqlite3'
-import { afterEach, describe, expect, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import type { CellDatabase } from '../../src/engine/cell-database.ts'
 import { openFilesBelow } from '../support/open-files.ts'
 import { openTestDatabase } from '../support/open-test-database.ts'
 import { codeOf, rejectedBy } from '../support/thrown.ts'
 import { commitsIn } from '../support/wal-commits.ts'
-
-afterEach(() => void vi.restoreAllMocks())
 
 type Callback = (error: NodeJS.ErrnoException | null) => void
 

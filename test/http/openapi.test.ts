@@ -2,8 +2,8 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { describeRoutes } from '../../src/http/openapi/document.ts'
-import { OPERATIONS } from '../../src/http/openapi/operations.ts'
+import { describeRoutes } from '../../scripts/openapi/document.ts'
+import { OPERATIONS } from '../../scripts/openapi/operations.ts'
 import { ROUTES } from '../../src/http/routes.ts'
 import { Bench } from '../support/http/bench.ts'
 import { checkDocumented } from '../support/http/documented.ts'
@@ -15,7 +15,7 @@ describe('the OpenAPI document', () => {
   test('describes every route, and no other', () => {
     const missing = rows.filter((row) => !(row in OPERATIONS))
     const mend =
-      'Add an entry to OPERATIONS in src/http/openapi/operations.ts (its id, a schema of its answer from src/http/answers or src/service/json, its codes), then run `npm run openapi`.'
+      'Add an entry to OPERATIONS in scripts/openapi/operations.ts (its id, a schema of its answer from src/http/answers or src/service/json, its codes), then run `npm run openapi`.'
     expect(missing, missing.length === 0 ? '' : `${missing.join(', ')} has no description. ${mend}`).toEqual(
       [],
     )
@@ -40,7 +40,7 @@ describe('the OpenAPI document', () => {
 
   test.each(ROUTES)('names the parameters that %s %s takes', (method, route, action) => {
     const described = Object.keys(OPERATIONS[`${method} ${route}`]?.query ?? {})
-    const why = 'Give the operation in src/http/openapi/operations.ts the same parameters in `query`.'
+    const why = 'Give the operation in scripts/openapi/operations.ts the same parameters in `query`.'
     expect(described.sort(), why).toEqual([...(action.query ?? [])].sort())
   })
 

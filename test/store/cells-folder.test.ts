@@ -1,14 +1,11 @@
 import fs from 'node:fs'
-import { beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { FileObjectStore } from '../../src/backup/object-store/file/file-object-store.ts'
 import type { Log } from '../../src/base/log.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scratch-store.ts'
 import { codeOf, rejectedBy } from '../support/thrown.ts'
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
+const place = ScratchPlace.perTest()
 
 /** As an unmounted disk leaves it: an empty folder, or none. The returned function mounts it again. */
 function unmount(how: string): () => void {

@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { afterEach, describe, expect, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import type { CellPaths } from '../../src/base/store-paths.ts'
 import { readLog } from '../../src/commit-log/log-reader.ts'
 import type { Cell } from '../../src/store/cell.ts'
@@ -11,8 +11,6 @@ import { outOfReach } from '../support/out-of-reach.ts'
 import { StoreDirectory } from '../support/store-directory.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
 import { codeOf, thrownBy } from '../support/thrown.ts'
-
-afterEach(() => void vi.restoreAllMocks())
 
 let next = 0
 

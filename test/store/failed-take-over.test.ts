@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import Database from 'better-sqlite3'
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { beforeEach, describe, expect, test, vi } from 'vitest'
 import { BackupProgressTable } from '../../src/backup/changes/progress-table.ts'
 import { silentLog } from '../../src/base/log.ts'
 import { CellError } from '../../src/errors.ts'
@@ -12,12 +12,10 @@ import { filesBelow } from '../support/temp-directory.ts'
 import { rejectedBy } from '../support/thrown.ts'
 import { until } from '../support/until.ts'
 
-let place: ScratchPlace
-let other: ScratchPlace
+const place = ScratchPlace.perTest()
+const other = ScratchPlace.perTest()
 let id: string
 beforeEach(async () => {
-  place = new ScratchPlace()
-  other = new ScratchPlace()
   const store = await place.create()
   const cell = createLedger(store)
   id = cell.id
@@ -25,10 +23,6 @@ beforeEach(async () => {
   await store.backups.snapshot(id)
   await store.close()
 })
-afterEach(() => {
-  vi.restoreAllMocks()
-})
-
 /** Another machine goes on from the object store. */
 async function elsewhere(): Promise<CellStore> {
   const store = await other.open({ objectStore: place.folder() })

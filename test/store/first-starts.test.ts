@@ -1,16 +1,12 @@
-import { beforeEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { type Call, PassingStore } from '../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scratch-store.ts'
 import { rejectedBy } from '../support/thrown.ts'
 
 const HOUR_MS = 3_600_000
 
-let place: ScratchPlace
-let other: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-  other = new ScratchPlace()
-})
+const place = ScratchPlace.perTest()
+const other = ScratchPlace.perTest()
 
 /** Has something happen right before the first fence is stored. */
 class BeforeFence extends PassingStore {

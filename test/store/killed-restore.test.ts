@@ -1,13 +1,10 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { beforeEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { CellStore } from '../../src/store/cell-store.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scratch-store.ts'
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
+const place = ScratchPlace.perTest()
 
 /** The directory as a crash at this moment leaves it. */
 function crashed(copy: string): ScratchPlace {

@@ -1,5 +1,5 @@
 import fs from 'node:fs'
-import { beforeEach, expect, onTestFinished, test, vi } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { newCellId } from '../../src/base/store-paths.ts'
 import { CellError } from '../../src/errors.ts'
 import { BuildNotes } from '../../src/store/build-notes.ts'
@@ -7,10 +7,7 @@ import type { CellStore } from '../../src/store/cell-store.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scratch-store.ts'
 import { rejectedBy } from '../support/thrown.ts'
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
+const place = ScratchPlace.perTest()
 
 /** The directory and the bucket as a kill at this moment leaves them. */
 function killed(): ScratchPlace {

@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import Database from 'better-sqlite3'
-import { afterEach, expect, test, vi } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { LogFile } from '../../src/commit-log/log-file.ts'
 import type { CellError } from '../../src/errors.ts'
 import type { Cell } from '../../src/store/cell.ts'
@@ -12,10 +12,6 @@ import { tempDirectory } from '../support/temp-directory.ts'
 import { turnsUntil } from '../support/turns.ts'
 import { until } from '../support/until.ts'
 import { endOfCommits } from '../support/wal-commits.ts'
-
-afterEach(() => {
-  vi.restoreAllMocks()
-})
 
 const failure = (syscall: string) =>
   Object.assign(new Error(`EIO: i/o error, ${syscall}`), { code: 'EIO', syscall })

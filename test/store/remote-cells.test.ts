@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { CellInstaller } from '../../src/backup/restore/cell-installer.ts'
 import { CellError } from '../../src/errors.ts'
 import { createHandler } from '../../src/http/fetch-handler.ts'
@@ -12,16 +12,7 @@ import { turnsUntil } from '../support/turns.ts'
 
 const REMOTE = { durability: 'remote', backups: { maxLagMs: 3_600_000 } } as const
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
-afterEach(() => void vi.restoreAllMocks())
-
-/** Lets the time pass that a flush waits, but not the whole wait of a change. */
-function soon<T>(work: Promise<T>): Promise<T> {
-  return place.advanceUntil(work, 1_000)
-}
+const place = ScratchPlace.perTest()
 
 interface Account {
   store: CellStore
@@ -63,23 +54,23 @@ async function afterSuddenLoss(store: CellStore, failing: FailingStore): Promise
 describe('In durability remote', () => {
   test('what a request made or changed of a cell survives the loss of the machine right after the answer', async () => {
     const failing = new FailingStore(place.folder())
-    const { store, ask } = accountOf(await soon(place.create({ ...REMOTE, objectStore: failing })))
-    const made = await soon(ask('POST', '', { name: 'made' }))
+    const { store, ask } = accountOf(await place.soon(place.create({ ...REMOTE, objectStore: failing })))
+    const made = await place.soon(ask('POST', '', { name: 'made' }))
     expect(made.status).toBe(201)
     const id = made.json['id'] as string
     let again = await afterSuddenLoss(store, failing)
-    await soon(again.openCell(id).ensureLocal())
+    await place.soon(again.openCell(id).ensureLocal())
     expect(again.findCell(id)).toMatchObject({ name: 'made', deletedAt: null })
 
     const renaming = accountOf(again)
-    const mine = (await soon(renaming.ask('POST', '', { name: 'mine' }))).json['id'] as string
-    expect((await soon(renaming.ask('PATCH', `/${mine}`, { name: 'renamed' }))).status).toBe(200)
+    const mine = (await place.soon(renaming.ask('POST', '', { name: 'mine' }))).json['id'] as string
+    expect((await place.soon(renaming.ask('PATCH', `/${mine}`, { name: 'renamed' }))).status).toBe(200)
     again = await afterSuddenLoss(again, failing)
     expect(again.findCell(mine)).toMatchObject({ name: 'renamed' })
 
     const deleting = accountOf(again)
-    const other = (await soon(deleting.ask('POST', '', {}))).json['id'] as string
-    expect((await soon(deleting.ask('DELETE', `/${other}`))).status).toBe(200)
+    const other = (await place.soon(deleting.ask('POST', '', {}))).json['id'] as string
+    expect((await place.soon(deleting.ask('DELETE', `/${other}`))).status).toBe(200)
     again = await afterSuddenLoss(again, failing)
     expect(again.findCell(other)?.deletedAt).not.toBeNull()
     await place.advanceUntil(again.close())
@@ -87,30 +78,30 @@ describe('In durability remote', () => {
 
   test('an imported cell, and one with the state of another cell, survive it too', async () => {
     const failing = new FailingStore(place.folder())
-    let store = await soon(place.create({ ...REMOTE, objectStore: failing }))
+    let store = await place.soon(place.create({ ...REMOTE, objectStore: failing }))
     const first = createLedger(store)
     addRow(first, 'one')
     const file = path.join(place.root, 'export.db')
-    await soon(first.export(file))
-    const imported = await soon(store.importCell(file))
+    await place.soon(first.export(file))
+    const imported = await place.soon(store.importCell(file))
     store = await afterSuddenLoss(store, failing)
-    await soon(store.openCell(imported.id).ensureLocal())
+    await place.soon(store.openCell(imported.id).ensureLocal())
     expect(notes(store.openCell(imported.id))).toEqual(['one'])
-    const copy = await soon(store.createCell({ from: { cellId: imported.id } }))
+    const copy = await place.soon(store.createCell({ from: { cellId: imported.id } }))
     store = await afterSuddenLoss(store, failing)
-    await soon(store.openCell(copy.id).ensureLocal())
+    await place.soon(store.openCell(copy.id).ensureLocal())
     expect(notes(store.openCell(copy.id))).toEqual(['one'])
     await place.advanceUntil(store.close())
   })
 
   test('a repeated creation gets its first answer also once its cell is deleted', async () => {
-    const { ask } = accountOf(await soon(place.create({ ...REMOTE, objectStore: place.folder() })))
-    const { id: source } = (await soon(ask('POST', '', {}))).json
+    const { ask } = accountOf(await place.soon(place.create({ ...REMOTE, objectStore: place.folder() })))
+    const { id: source } = (await place.soon(ask('POST', '', {}))).json
     for (const [key, body] of Object.entries({ empty: {}, branched: { from: { cell_id: source } } })) {
-      const create = () => soon(ask('POST', '', body, { 'idempotency-key': key }))
+      const create = () => place.soon(ask('POST', '', body, { 'idempotency-key': key }))
       const first = await create()
       expect(first.status).toBe(201)
-      expect((await soon(ask('DELETE', `/${first.json['id']}`))).status).toBe(200)
+      expect((await place.soon(ask('DELETE', `/${first.json['id']}`))).status).toBe(200)
       expect(await create()).toEqual(first)
     }
   })
@@ -118,24 +109,24 @@ describe('In durability remote', () => {
   test('a creation is not acknowledged if the machine was lost before the cell was stored', async () => {
     const failing = new FailingStore(place.folder())
     const gated = new GatedStore(failing)
-    const { store, key, ask } = accountOf(await soon(place.create({ ...REMOTE, objectStore: gated })))
+    const { store, key, ask } = accountOf(await place.soon(place.create({ ...REMOTE, objectStore: gated })))
     gated.gates = (call, at) => call === 'put' && at.startsWith('snapshots/') && !at.includes(store.id)
     const create = ['POST', '', {}, { 'idempotency-key': 'first' }] as const
     expect(await place.advanceUntil(ask(...create))).toMatchObject({ json: { code: 'not_replicated' } })
-    await soon(store.core.catalogStored())
+    await place.soon(store.core.catalogStored())
     const again = accountOf(await afterSuddenLoss(store, failing), key)
     expect(again.store.cells().cells).toHaveLength(1)
-    const repeated = await soon(again.ask(...create))
+    const repeated = await place.soon(again.ask(...create))
     expect(repeated).toMatchObject({ status: 409, json: { code: 'no_backup' } })
   })
 
   test('nothing is acknowledged while the object store fails', async () => {
     const gated = new GatedStore(place.folder())
-    const { store, ask } = accountOf(await soon(place.create({ ...REMOTE, objectStore: gated })))
-    const existing = (await soon(ask('POST', '', {}))).json['id'] as string
+    const { store, ask } = accountOf(await place.soon(place.create({ ...REMOTE, objectStore: gated })))
+    const existing = (await place.soon(ask('POST', '', {}))).json['id'] as string
     const ledger = createLedger(store)
     const file = path.join(place.root, 'export.db')
-    await soon(ledger.export(file))
+    await place.soon(ledger.export(file))
     gated.failure = 'object_store_unavailable'
     const answers = [
       await place.advanceUntil(ask('POST', '', { name: 'new' })),
@@ -154,40 +145,40 @@ describe('In durability remote', () => {
 
   test('a change is not acknowledged if its cell is deleted before anybody looks for what to ship', async () => {
     const gated = new GatedStore(place.folder())
-    const store = await soon(place.create({ ...REMOTE, objectStore: gated }))
+    const store = await place.soon(place.create({ ...REMOTE, objectStore: gated }))
     const [cell, other] = [createLedger(store), createLedger(store)]
-    for (const { id } of [cell, other]) await soon(store.backups.snapshot(id))
+    for (const { id } of [cell, other]) await place.soon(store.backups.snapshot(id))
     gated.gates = (call, key) => call === 'put' && key.startsWith('log/')
     addRow(other, 'in the object before')
     const before = other.replicated()
-    await soon(gated.arrival())
+    await place.soon(gated.arrival())
     addRow(cell, 'unshipped')
     const refused = rejectedBy(cell.replicated())
     store.deleteCell(cell.id)
     gated.open()
-    await soon(before)
-    expect((await soon(refused)).code).toBe('not_replicated')
+    await place.soon(before)
+    expect((await place.soon(refused)).code).toBe('not_replicated')
     await place.advanceUntil(store.close())
   })
 
   test('a change is not acknowledged if a restore replaces its cell before the change is stored', async () => {
     const gated = new GatedStore(place.folder())
-    const store = await soon(place.create({ ...REMOTE, objectStore: gated }))
+    const store = await place.soon(place.create({ ...REMOTE, objectStore: gated }))
     const cell = createLedger(store)
-    const { version } = await soon(store.backups.snapshot(cell.id))
+    const { version } = await place.soon(store.backups.snapshot(cell.id))
     addRow(cell, 'stored')
-    await soon(cell.replicated())
+    await place.soon(cell.replicated())
     gated.gates = (call, key) => call === 'put' && key.includes('/restored-')
     const restored = store.backups.restore(cell.id, { version })
-    await soon(gated.arrival())
+    await place.soon(gated.arrival())
     addRow(cell, 'in no object')
     const refused = rejectedBy(cell.replicated())
     gated.open()
-    await soon(restored)
-    expect((await soon(refused)).code).toBe('not_replicated')
+    await place.soon(restored)
+    expect((await place.soon(refused)).code).toBe('not_replicated')
     expect(notes(cell)).toEqual([])
     addRow(cell, 'since')
-    await soon(cell.replicated())
+    await place.soon(cell.replicated())
     await place.advanceUntil(store.close())
   })
 
@@ -196,11 +187,11 @@ describe('In durability remote', () => {
     ['waits for its turn', 'right before the switch'],
   ])('a commit that %s %s is not acknowledged if the restore replaces it', async (waitsFor) => {
     const gated = new GatedStore(place.folder())
-    const store = await soon(place.create({ ...REMOTE, objectStore: gated }))
+    const store = await place.soon(place.create({ ...REMOTE, objectStore: gated }))
     const [cell, other] = [createLedger(store), createLedger(store)]
-    const { version } = await soon(store.backups.snapshot(cell.id))
+    const { version } = await place.soon(store.backups.snapshot(cell.id))
     addRow(cell, 'stored')
-    await soon(cell.replicated())
+    await place.soon(cell.replicated())
     let refused: Promise<CellError> | undefined
     const commit = () => {
       refused = rejectedBy(cell.commit(() => addRow(cell, 'in no object')))
@@ -218,7 +209,7 @@ describe('In durability remote', () => {
     }
     gated.gates = (call, key) => call === 'put' && key.includes('/restored-')
     const restored = store.backups.restore(cell.id, { version })
-    await soon(gated.arrival())
+    await place.soon(gated.arrival())
     if (waitsFor === 'waits for its fsync') {
       const held = Promise.withResolvers<void>()
       vi.spyOn(fs, 'fsync').mockImplementationOnce(((_descriptor, callback) => {
@@ -231,9 +222,9 @@ describe('In durability remote', () => {
       await held.promise
     }
     gated.open()
-    await soon(restored)
+    await place.soon(restored)
     endFsync()
-    expect((await soon(refused as Promise<CellError>)).code).toBe('not_replicated')
+    expect((await place.soon(refused as Promise<CellError>)).code).toBe('not_replicated')
     expect(notes(cell)).toEqual([])
     await place.advanceUntil(store.close())
   })
@@ -243,11 +234,11 @@ describe('In durability remote', () => {
     'no change of a cell that %s is acknowledged before the catalog in the object store has the cell',
     async (how) => {
       const gated = new GatedStore(place.folder())
-      const store = await soon(place.create({ ...REMOTE, objectStore: gated }))
+      const store = await place.soon(place.create({ ...REMOTE, objectStore: gated }))
       const returning = store.createCell()
-      await soon(returning.commit(() => returning.kv.put('before', '0')))
+      await place.soon(returning.commit(() => returning.kv.put('before', '0')))
       store.deleteCell(returning.id)
-      await soon(store.core.catalogStored())
+      await place.soon(store.core.catalogStored())
       let isFirst = true
       gated.gates = (call, key) => {
         if (call !== 'put' || !key.includes(store.id)) return false
@@ -277,7 +268,7 @@ describe('In durability remote', () => {
       }
       const early = acknowledged
       gated.open()
-      await soon(Promise.all([...commits, restored]))
+      await place.soon(Promise.all([...commits, restored]))
       expect({ early, acknowledged }).toEqual({ early: 0, acknowledged: 2 })
       await place.advanceUntil(store.close())
     },

@@ -1,10 +1,8 @@
 import fs from 'node:fs'
-import { afterEach, expect, test, vi } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { GatedStore } from '../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scratch-store.ts'
 import { rejectedBy } from '../support/thrown.ts'
-
-afterEach(() => void vi.restoreAllMocks())
 
 /** The fsyncs of logs wait, in the thread pool, until the test lets them go. */
 function heldFsyncs(): { waiting: () => number; go: () => void } {

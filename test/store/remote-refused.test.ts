@@ -1,5 +1,5 @@
 import path from 'node:path'
-import { beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { createHandler } from '../../src/http/fetch-handler.ts'
 import { FailingStore } from '../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scratch-store.ts'
@@ -10,10 +10,7 @@ import { rejectedBy, thrownBy } from '../support/thrown.ts'
 const MESSAGE = expect.stringContaining('needs an object store that honours conditional writes')
 const shipped = { backups: { maxLagMs: 10_000 } }
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
+const place = ScratchPlace.perTest()
 
 const weak = () => new WeakStore(place.folder())
 const remote = { durability: 'remote', ...shipped } as const

@@ -1,5 +1,5 @@
 import fs from 'node:fs'
-import { beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { type Clock, systemClock } from '../../src/base/clock.ts'
 import { CellError } from '../../src/errors.ts'
 import { FailingStore, RecordingStore } from '../support/backup/object-store-decorators.ts'
@@ -11,12 +11,8 @@ import { turnsUntil } from '../support/turns.ts'
 
 const HOUR_MS = 3_600_000
 
-let place: ScratchPlace
-let other: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-  other = new ScratchPlace()
-})
+const place = ScratchPlace.perTest()
+const other = ScratchPlace.perTest()
 
 describe('A store whose object store another one has taken over', () => {
   test('refuses every call that writes or needs the object store, and writes nothing more there', async () => {

@@ -1,17 +1,16 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { beforeEach, describe, expect, test, vi } from 'vitest'
 import type { StoreOptions } from '../../src/store/store-options.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scratch-store.ts'
 import { rejectedBy } from '../support/thrown.ts'
 
 /** A directory that was left by a kill, while another one has gone on from the object store. */
 let left: ScratchPlace
-let place: ScratchPlace
+const place = ScratchPlace.perTest()
 let id: string
 let account: string
 beforeEach(async () => {
-  place = new ScratchPlace()
   const store = await place.create()
   const cell = createLedger(store)
   id = cell.id
@@ -30,10 +29,6 @@ beforeEach(async () => {
   await theirs.backups.snapshot(id)
   await theirs.close()
 })
-afterEach(() => {
-  vi.restoreAllMocks()
-})
-
 const open = (options: StoreOptions = {}) => left.open({ objectStore: place.folder(), ...options })
 const asides = () => fs.readdirSync(left.data).filter((name) => name.startsWith('set-aside-'))
 

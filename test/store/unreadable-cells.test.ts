@@ -5,10 +5,9 @@ import { KeptLog } from '../support/kept-log.ts'
 import { outOfReach } from '../support/out-of-reach.ts'
 import { turnsUntil } from '../support/turns.ts'
 
-let place: ScratchPlace
+const place = ScratchPlace.perTest()
 let log: KeptLog
 beforeEach(() => {
-  place = new ScratchPlace()
   log = new KeptLog()
 })
 

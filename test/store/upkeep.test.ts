@@ -8,11 +8,10 @@ import { turnsUntil } from '../support/turns.ts'
 
 const HOUR_MS = 60 * 60_000
 
-let place: ScratchPlace
+const place = ScratchPlace.perTest()
 let logged: string[]
 let log: Log
 beforeEach(() => {
-  place = new ScratchPlace()
   logged = []
   const line = (_fields: object, message: string) => void logged.push(message)
   log = { info: () => {}, warn: line, error: line }

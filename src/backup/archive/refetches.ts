@@ -1,3 +1,4 @@
+import { rest } from '../../base/back-off.ts'
 import type { Clock } from '../../base/clock.ts'
 import { isCellError } from '../../errors.ts'
 
@@ -41,23 +42,11 @@ export class Refetches {
     if (!isCellError(error, 'object_store_unavailable') || !this.#hasReceived) return false
     const waitMs = WAITS_MS[this.#brokenOff++]
     if (waitMs === undefined) return false
-    await this.#wait(waitMs)
+    await rest(this.#clock, waitMs, this.#signal, { keepsAlive: true })
     return !this.#isCancelled()
   }
 
   #isCancelled(): boolean {
     return this.#signal?.aborted === true
-  }
-
-  #wait(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      const done = () => {
-        timer.cancel()
-        this.#signal?.removeEventListener('abort', done)
-        resolve()
-      }
-      const timer = this.#clock.setTimer(done, ms, { keepsAlive: true })
-      this.#signal?.addEventListener('abort', done)
-    })
   }
 }

@@ -5,6 +5,7 @@ import { CellError } from '../../errors.ts'
 import { identityOfCell } from '../archive/cell-identity.ts'
 import type { ManifestHead } from '../archive/manifest.ts'
 import type { BaseStart } from '../changes/cell-cuts.ts'
+import type { CellCutter, CutArguments, CutCall } from '../changes/cell-cutter.ts'
 import type { BackupSource } from '../create/backup-runner.ts'
 import type { DatabaseReader } from '../create/database-reader.ts'
 import { CellBrancher } from '../restore/cell-brancher.ts'
@@ -191,10 +192,12 @@ export class Archiver implements ArchiverClient {
       const { runner, index } = this.#parts.destination
       const source = this.#source(cellId, turn.signal)
       try {
-        const result = await runner.run(cellId, source, { kind, origin, onProgress, ...turn })
+        // Nobody waits for what the cell has committed: it is shipped once its history has begun.
+        const beginsHistory = need === 'background'
+        const result = await runner.run(cellId, source, { kind, origin, beginsHistory, onProgress, ...turn })
         return { result, head: index.known(result.version)?.head }
       } finally {
-        const ended = this.#cells.endBackup(cellId)
+        const ended = this.#cells.cut(cellId, { method: 'end', args: [] })
         // It comes after the call that has begun the backup, in the same queue.
         if (source.isBegun) await ended
         else ended.catch(() => {})
@@ -285,6 +288,10 @@ export class Archiver implements ArchiverClient {
 
   #source(cellId: string, signal: AbortSignal): BackupSource & { isBegun: boolean } {
     const { cells, destination, openReader } = this.#parts
+    const cut = <Step extends keyof CellCutter>(method: Step, ...args: CutArguments<Step>) =>
+      cells.cut(cellId, { method, args } as unknown as CutCall) as Promise<
+        Awaited<ReturnType<CellCutter[Step]>>
+      >
     const source: BackupSource & { isBegun: boolean } = {
       isBegun: false,
       begin: async () => {
@@ -292,15 +299,15 @@ export class Archiver implements ArchiverClient {
         source.isBegun = true
         return { ...state, identity: identityOfCell(destination.storeId, record) }
       },
-      dropChain: () => cells.dropChain(cellId),
-      claimVersion: (version) => cells.claimVersion(cellId, version),
+      dropChain: () => cut('dropChain'),
+      claimVersion: (version) => cut('claimVersion', version),
       openReader: (start) => openReader(cellId, start),
       cuts: {
-        beginBase: () => cells.beginBase(cellId),
-        endBase: (id, version) => cells.endBase(cellId, id, version),
-        cutIncremental: (version, versionsMax) => cells.cutIncremental(cellId, version, versionsMax),
-        stored: (backup) => cells.stored(cellId, backup),
-        failed: () => cells.failed(cellId),
+        beginBase: () => cut('beginBase'),
+        endBase: (id, version) => cut('endBase', id, version),
+        cutIncremental: (version, versionsMax) => cut('cutIncremental', version, versionsMax),
+        stored: (backup) => cut('stored', backup),
+        failed: () => cut('failed'),
       },
     }
     return source

@@ -1,7 +1,6 @@
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { ManifestHead } from '../archive/manifest.ts'
-import type { BaseCut, BaseStart, IncrementalCut, StoredBackup } from '../changes/cell-cuts.ts'
-import type { KnownVersions } from '../changes/cell-cutter.ts'
+import type { CutCall, KnownVersions } from '../changes/cell-cutter.ts'
 import type { CollectedLook, CollectLimits, ShippedPlace } from '../changes/cell-log.ts'
 import type { RestoredNames } from '../restore/cell-installer.ts'
 import type { RestoreResult } from '../versions/backup-types.ts'
@@ -44,18 +43,8 @@ export interface RestoredCell extends RestoredNames {
 export interface CellPort {
   /** @throws `cell_not_found` */
   beginBackup(cellId: string): Promise<BackupStart>
-  /** A version of the chain is missing in the object store: the next backup is a base. */
-  dropChain(cellId: string): Promise<void>
-  /** Uses up the time of a version that another state of the store made. */
-  claimVersion(cellId: string, version: string): Promise<void>
-  /** This and the next four are those of `CellCuts`. */
-  beginBase(cellId: string): Promise<BaseStart>
-  endBase(cellId: string, id: string, version: string): Promise<BaseCut>
-  cutIncremental(cellId: string, version: string, versionsMax: number): Promise<IncrementalCut | undefined>
-  stored(cellId: string, backup: StoredBackup): Promise<void>
-  failed(cellId: string): Promise<void>
-  /** The backup has ended, well or badly. */
-  endBackup(cellId: string): Promise<void>
+  /** A step of the cell's backup, after its begin: one of `CellCutter`. */
+  cut(cellId: string, call: CutCall): Promise<unknown>
 
   /** A restore builds `incoming.db` from here on: every process that opens the cell leaves that file alone. */
   beginRestore(cellId: string): Promise<RestoreStart>

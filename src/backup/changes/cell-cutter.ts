@@ -96,6 +96,20 @@ export class CellCutter {
   }
 }
 
+/** The arguments of a step, beyond the cell. */
+export type CutArguments<Step extends keyof CellCutter> =
+  Parameters<CellCutter[Step]> extends [string, ...infer Args] ? Args : never
+
+/** A step of a cell's backup, as plain data. */
+export type CutCall = {
+  [Step in keyof CellCutter]: { method: Step; args: CutArguments<Step> }
+}[keyof CellCutter]
+
+export function runCut(cutter: CellCutter, cellId: string, { method, args }: CutCall): unknown {
+  const step = cutter[method] as (cellId: string, ...args: unknown[]) => unknown
+  return step.call(cutter, cellId, ...args)
+}
+
 export function knownVersions({ progress }: ChangeTracker): KnownVersions {
   return { chain: progress.chain && [...progress.chain.versions], last: progress.lastVersion }
 }

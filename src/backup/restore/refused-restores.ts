@@ -1,13 +1,12 @@
+import { backOffMs, rest } from '../../base/back-off.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
-import { unlessAborted } from '../../base/unless-aborted.ts'
 import { isCellError } from '../../errors.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
 import type { RestoredMark } from '../versions/object-keys.ts'
 import { removeMarks } from './restored-mark.ts'
 
-const RETRY_MS = 1_000
-const RETRY_MS_MAX = 60_000
+const BACK_OFF = { minMs: 1_000, maxMs: 60_000 }
 
 export interface RefusedRestoresParts {
   objectStore: ObjectStore
@@ -70,9 +69,7 @@ export class RefusedRestores {
           'could not make the version that a cell needs after a refused restore; trying again',
         )
       }
-      const waitMs = Math.min(RETRY_MS * 2 ** failures, RETRY_MS_MAX)
-      const wait = new Promise<void>((resolve) => clock.setTimer(resolve, waitMs))
-      await unlessAborted(wait, signal).catch(() => {})
+      await rest(clock, backOffMs(failures, BACK_OFF), signal)
     }
     if (!signal.aborted) this.#cells.delete(cellId)
   }

@@ -1,4 +1,5 @@
 import { makeDirectoryAside } from '../../base/durable-files.ts'
+import { mapLimit } from '../../base/map-limit.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
 import { isCellError } from '../../errors.ts'
 import { inObject } from '../archive/backup-errors.ts'
@@ -83,11 +84,6 @@ async function sizesOf(
   versions: readonly string[],
   { signal }: CallOptions,
 ): Promise<Map<string, number>> {
-  const sizes = new Map<string, number>()
-  for (let i = 0; i < versions.length; i += PARALLEL_HEADS) {
-    const some = versions.slice(i, i + PARALLEL_HEADS)
-    const found = await Promise.all(some.map((version) => reader.size(version, { signal })))
-    for (const [j, size] of found.entries()) sizes.set(some[j] as string, size)
-  }
-  return sizes
+  const sizes = await mapLimit(versions, PARALLEL_HEADS, (version) => reader.size(version, { signal }))
+  return new Map(versions.map((version, i) => [version, sizes[i] as number]))
 }

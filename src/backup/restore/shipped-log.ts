@@ -1,3 +1,4 @@
+import { mapLimit } from '../../base/map-limit.ts'
 import { type CellError, isCellError } from '../../errors.ts'
 import { inObject } from '../archive/backup-errors.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
@@ -59,15 +60,14 @@ export class ShippedLog {
   async #measure(): Promise<PlannedObject[]> {
     const pieces = this.#wals.flatMap((wal) => wal.pieces)
     const sizes = new Map<string, number>()
-    for (let i = 0; i < pieces.length; i += PARALLEL_READS) {
-      this.#options.signal?.throwIfAborted()
-      const some = pieces.slice(i, i + PARALLEL_READS)
-      const stored = await Promise.all(some.map((piece) => this.#storedBytes(piece)))
-      for (const [j, bytes] of stored.entries()) {
-        const { key } = (some[j] as PieceOfWal).ref
-        sizes.set(key, (sizes.get(key) ?? 0) + bytes)
-      }
-    }
+    const stored = await mapLimit(
+      pieces,
+      PARALLEL_READS,
+      (piece) => this.#storedBytes(piece),
+      this.#options.signal,
+    )
+    for (const [i, { ref }] of pieces.entries())
+      sizes.set(ref.key, (sizes.get(ref.key) ?? 0) + (stored[i] ?? 0))
     return [...sizes].map(([key, sizeBytes]) => ({ key, sizeBytes }))
   }
 

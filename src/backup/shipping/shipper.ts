@@ -1,3 +1,4 @@
+import { backOffMs } from '../../base/back-off.ts'
 import type { Clock, Timer } from '../../base/clock.ts'
 import type { Emitter } from '../../base/emitter.ts'
 import type { Log } from '../../base/log.ts'
@@ -20,9 +21,8 @@ import { UnshippedBound, unshippedBytes } from './unshipped-bound.ts'
 
 /** Flushes make no more than ten objects per second. */
 const TICK_MS_MIN = 100
-const RETRY_MS = 1_000
+const BACK_OFF = { minMs: 1_000, maxMs: 60_000 }
 const DAY_MS = 86_400_000
-const RETRY_MS_MAX = 60_000
 
 /** At a stop, cells whose WALs are reset meanwhile are collected again so often. */
 const LAST_TRIES_MAX = 10
@@ -139,7 +139,7 @@ export class Shipper {
       this.#isLooking = false
       void this.#parts.cells.hurryLook().catch(() => {})
     }
-    this.#plan(this.#pace(this.#failures > 0 ? RETRY_MS : TICK_MS_MIN))
+    this.#plan(this.#pace(this.#failures > 0 ? BACK_OFF.minMs : TICK_MS_MIN))
     return unlessAborted(flushed, signal)
   }
 
@@ -210,7 +210,7 @@ export class Shipper {
     onState(this.#state)
     this.#plan(delayMs)
     // A flush may have come since the pause was chosen.
-    if (this.#flushes.isAny) this.#plan(this.#pace(this.#failures > 0 ? RETRY_MS : TICK_MS_MIN))
+    if (this.#flushes.isAny) this.#plan(this.#pace(this.#failures > 0 ? BACK_OFF.minMs : TICK_MS_MIN))
   }
 
   /** @returns when the next tick begins */
@@ -231,7 +231,7 @@ export class Shipper {
     const { lagMs } = this.#parts.settings
     // At a start, cells are searched for in the first moments; nobody knows before its end how far all are backed up.
     const isUnknown = outcome === 'later' && this.#state.backedUpTo === null
-    return this.#pace(this.#flushes.isAny ? TICK_MS_MIN : isUnknown ? Math.min(RETRY_MS, lagMs) : lagMs)
+    return this.#pace(this.#flushes.isAny ? TICK_MS_MIN : isUnknown ? Math.min(BACK_OFF.minMs, lagMs) : lagMs)
   }
 
   async #failed(error: unknown): Promise<number> {
@@ -239,11 +239,10 @@ export class Shipper {
     if (this.#ended !== undefined) return 0
     this.#flushes.reject(error)
     this.#watch.failed(error)
-    const backOffMs = Math.min(RETRY_MS * 2 ** this.#failures, RETRY_MS_MAX)
-    this.#failures++
+    const waitMs = backOffMs(this.#failures++, BACK_OFF, random)
     this.#note({ failingSince: this.#state.failingSince ?? clock.now() })
     await this.#keepBound(() => this.#bound.enforce())
-    return backOffMs * (0.5 + random() / 2)
+    return waitMs
   }
 
   /** Not if the cells could not be asked: then the next try asks again. */

@@ -1,4 +1,5 @@
 import { AccountQueue } from '../../base/account-queue.ts'
+import { backOffMs } from '../../base/back-off.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { walBytes } from '../../engine/wal-file.ts'
@@ -19,8 +20,7 @@ export interface UnshippedBoundParts {
 
 /** All cells are asked for it. */
 const ENFORCE_EVERY_MS = 60_000
-const RETRY_MS = 60_000
-const RETRY_MS_MAX = 15 * 60_000
+const BACK_OFF = { minMs: 60_000, maxMs: 15 * 60_000 }
 
 /** Bounds the disk that unshipped logs take while the object store does not answer, or takes less than is committed. */
 export class UnshippedBound {
@@ -115,8 +115,7 @@ export class UnshippedBound {
   }
 
   #backOff(): void {
-    const retryMs = Math.min(RETRY_MS * 2 ** this.#failures++, RETRY_MS_MAX)
-    this.#retryAt = this.#parts.clock.monotonic() + retryMs
+    this.#retryAt = this.#parts.clock.monotonic() + backOffMs(this.#failures++, BACK_OFF)
   }
 }
 

@@ -1,3 +1,4 @@
+import { mapLimit } from '../../base/map-limit.ts'
 import type { ManifestHead } from '../archive/manifest.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
 import { parseVersion } from './object-keys.ts'
@@ -78,9 +79,7 @@ export class VersionFactsReader {
         if (!isUnusable(error)) throw error
       }
     }
-    for (let i = 0; i < versions.length; i += PARALLEL_READS) {
-      await Promise.all(versions.slice(i, i + PARALLEL_READS).map(read))
-    }
+    await mapLimit(versions, PARALLEL_READS, read)
     return heads
   }
 }

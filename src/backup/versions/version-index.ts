@@ -1,5 +1,6 @@
 import type { Clock } from '../../base/clock.ts'
 import { LruCache } from '../../base/lru-cache.ts'
+import { mapLimit } from '../../base/map-limit.ts'
 import { isCellError } from '../../errors.ts'
 import type { Expected, Manifest, ManifestHead } from '../archive/manifest.ts'
 import type { CallOptions, ListOptions, ObjectStore } from '../object-store/object-store.ts'
@@ -152,16 +153,9 @@ export class VersionIndex {
     listing: Listing,
     options: CallOptions = {},
   ): Promise<BackupInfo[]> {
-    const infos: (BackupInfo | undefined)[] = []
     const isDamaged = remembered((version: string) => this.isDamaged(version, listing))
-    for (let i = 0; i < versions.length; i += PARALLEL_READS) {
-      const some = versions.slice(i, i + PARALLEL_READS)
-      infos.push(
-        ...(await Promise.all(
-          some.map((each) => this.#describeOne(cellId, each, listing, isDamaged, options)),
-        )),
-      )
-    }
+    const describe = (each: StoredVersion) => this.#describeOne(cellId, each, listing, isDamaged, options)
+    const infos = await mapLimit(versions, PARALLEL_READS, describe)
     return infos.filter((info) => info !== undefined)
   }
 

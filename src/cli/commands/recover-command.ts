@@ -1,12 +1,15 @@
+import cliProgress from 'cli-progress'
 import type { Command } from 'commander'
+import { Eta } from '../../backup/archiver/eta.ts'
+import { systemClock } from '../../base/clock.ts'
+import { mapLimit } from '../../base/map-limit.ts'
 import { type CellErrorCode, isCellError } from '../../errors.ts'
 import { addStoreFlags, type StoreFlags } from '../flags.ts'
 import { cellLabel, examples, formatBytes, printResult } from '../output.ts'
 import type { OwnerClient } from '../owner/owner-client.ts'
 import { allPages, checkCellOrAll, runOwnerCommand } from '../owner-command.ts'
-import { RecoveryBar } from '../recovery-bar.ts'
 import { FailedResult } from '../report-error.ts'
-import { runTransfer } from '../transfer.ts'
+import { describeRest, runTransfer } from '../transfer.ts'
 
 type RecoverFlags = { all?: true } & StoreFlags
 
@@ -103,18 +106,14 @@ async function recoverEach(
 ): Promise<Outcome[]> {
   const outcomes: Outcome[] = []
   const bar = new RecoveryBar(lost.length, json)
-  const queue = [...lost]
   try {
     await runTransfer(json, async ({ signal }) => {
-      const workOff = async () => {
-        for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
-          const outcome = await outcomeOf(client, next, signal)
-          if (outcome === undefined) continue
-          outcomes.push(outcome)
-          bar.add(outcome.recovered ? outcome.size_bytes : 0)
-        }
-      }
-      await Promise.all(Array.from({ length: AT_ONCE }, workOff))
+      await mapLimit(lost, AT_ONCE, async (cell) => {
+        const outcome = await outcomeOf(client, cell, signal)
+        if (outcome === undefined) return
+        outcomes.push(outcome)
+        bar.add(outcome.recovered ? outcome.size_bytes : 0)
+      })
     })
   } finally {
     bar.end()
@@ -143,4 +142,40 @@ async function outcomeOf(
 
 function seconds(ms: number): string {
   return `${(ms / 1_000).toFixed(2)} s`
+}
+
+const FORMAT = 'cells    [{bar}] {value} of {total}  {done}  {left}'
+/** Cells are of all sizes, so their rate says something only over a longer time. */
+const ETA_WINDOW_MS = 60_000
+
+/** One bar for many cells, on standard error; nothing where that is no terminal. */
+class RecoveryBar {
+  readonly #eta = new Eta(systemClock, ETA_WINDOW_MS)
+  readonly #total: number
+  readonly #bar: cliProgress.SingleBar | undefined
+  #cells = 0
+  #bytes = 0
+
+  /** @param json whether the output is for a script */
+  constructor(total: number, json: boolean | undefined) {
+    this.#total = total
+    if (!process.stderr.isTTY || json === true) return
+    this.#bar = new cliProgress.SingleBar(
+      { format: FORMAT, stream: process.stderr, hideCursor: true },
+      cliProgress.Presets.rect,
+    )
+    this.#bar.start(total, 0, { done: formatBytes(0), left: '' })
+  }
+
+  /** One more cell is done; with how many bytes of data. */
+  add(bytes: number): void {
+    this.#cells++
+    this.#bytes += bytes
+    const etaMs = this.#eta.after({ phase: 'download', bytes: this.#cells, total: this.#total })
+    this.#bar?.update(this.#cells, { done: formatBytes(this.#bytes), left: describeRest(etaMs) })
+  }
+
+  end(): void {
+    this.#bar?.stop()
+  }
 }

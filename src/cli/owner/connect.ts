@@ -3,7 +3,7 @@ import type { Log } from '../../base/log.ts'
 import { StorePaths } from '../../base/store-paths.ts'
 import { CellError, isCellError } from '../../errors.ts'
 import type { StoreFlags } from '../flags.ts'
-import { OwnerClient, type Transport } from './owner-client.ts'
+import { type OwnerClient, ownerClient, type Transport } from './owner-client.ts'
 import { publishedSocket } from './socket-place.ts'
 import { connectSocket } from './socket-transport.ts'
 
@@ -24,14 +24,14 @@ export async function connectOwner(
   log: Log,
   bringsBack = false,
 ): Promise<OwnerClient> {
-  return new OwnerClient(await findTransport(flags, clock, log, bringsBack), clock)
+  return ownerClient(await findTransport(flags, clock, log, bringsBack), clock)
 }
 
 /** As {@link connectOwner}, and only to a node. @throws `store_closed` if none runs on the store */
 export async function connectNode({ dataDir }: StoreFlags, clock: Clock): Promise<OwnerClient> {
   const socket = publishedSocket(new StorePaths(dataDir))
   const running = socket === undefined ? undefined : await connectSocket(socket)
-  if (running !== undefined) return new OwnerClient(running, clock)
+  if (running !== undefined) return ownerClient(running, clock)
   throw new CellError(
     'store_closed',
     `No node runs on the store in ${dataDir}. \`cellstore serve\` starts one; --data-dir names another directory.`,

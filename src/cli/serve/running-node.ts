@@ -1,7 +1,10 @@
+import { type AddressInfo, isIP, isIPv6 } from 'node:net'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
+import { isLoopback } from '../../base/loopback.ts'
 import { StorePaths } from '../../base/store-paths.ts'
 import { CellError, isCellError } from '../../errors.ts'
+import { consoleListener } from '../../http/console-files.ts'
 import { type AccessLogger, DEFAULT_HTTP_LIMITS } from '../../http/handler-options.ts'
 import { METRICS } from '../../http/metrics-audience.ts'
 import { NodeServer, type NodeServerOptions } from '../../http/node-server.ts'
@@ -12,7 +15,6 @@ import { publishedSocket, takeSocketPlace } from '../owner/socket-place.ts'
 import { announce } from './announcement.ts'
 import { issueFirstKey } from './first-start.ts'
 import { limitsFrom, type NodeLimits } from './limits/limits.ts'
-import { isLocal, listen } from './listen.ts'
 import { NodeObserver } from './node-observer.ts'
 import type { ServeFlags } from './serve-flags.ts'
 import { openServedStore, type ServedStore } from './served-store.ts'
@@ -57,7 +59,8 @@ export class RunningNode {
     try {
       const accessLogger = flags.logLevel === 'debug' ? accessLog : undefined
       const parts = { logger, accessLogger, service, counts }
-      const server = new NodeServer(core, serverOptions(limits, parts))
+      const console = flags.console ? consoleListener() : undefined
+      const server = new NodeServer(core, serverOptions(limits, { ...parts, console }))
       observer.server = server
       node.#server = server
       const firstKey = await issueFirstKey(core, rootKey, flags.objectStoreWait, log)
@@ -67,7 +70,17 @@ export class RunningNode {
       const address = await listen(server, flags.host, flags.port)
       // From here on nothing waits: connections may come in, and none is read before this turn of the event loop is over.
       print(
-        announce({ address, store: core, dataDir: paths.root, objectStore, firstKey }, flags.json === true),
+        announce(
+          {
+            address,
+            console: flags.console,
+            store: core,
+            dataDir: paths.root,
+            objectStore,
+            firstKey,
+          },
+          flags.json === true,
+        ),
       )
       if (firstKey !== undefined) core.firstKey.shown()
       if (node.#owner !== undefined) core.publishSocket(node.#owner.path)
@@ -156,5 +169,51 @@ async function startOwnerServer(
   } catch (err) {
     options.logger.warn({ err }, 'no socket for commands: they work only while the node is stopped')
     return undefined
+  }
+}
+
+/**
+ * Starts to listen.
+ *
+ * @returns the URL, with the port that the system chose if that was 0
+ * @throws `invalid_setting`, which names the port or the host
+ */
+async function listen(server: NodeServer, host: string, port: number): Promise<string> {
+  // Node.js would take it as every address of the machine.
+  if (host === '')
+    throw new CellError(
+      'invalid_setting',
+      'The host is empty. It must be an address to listen on, such as 127.0.0.1.',
+    )
+  try {
+    const address = (await server.start({ host, port })) as AddressInfo
+    return `http://${isIPv6(host) ? `[${host}]` : host}:${address.port}`
+  } catch (error) {
+    throw explained(error, host, port)
+  }
+}
+
+/** Whether only this machine can connect. */
+function isLocal(host: string): boolean {
+  return isIP(host) === 0 ? host === 'localhost' : isLoopback(host)
+}
+
+function explained(error: unknown, host: string, port: number): unknown {
+  const why = whyNot(error instanceof Error && 'code' in error ? error.code : undefined, host, port)
+  return why === undefined ? error : new CellError('invalid_setting', why, { cause: error })
+}
+
+function whyNot(errno: unknown, host: string, port: number): string | undefined {
+  switch (errno) {
+    case 'EADDRINUSE':
+      return `Port ${port} on ${host} is in use. Choose another one with --port or CELLSTORE_PORT; 0 takes any free port.`
+    case 'EACCES':
+      return `This user may not use port ${port}. Choose one from 1024 up with --port or CELLSTORE_PORT.`
+    case 'EADDRNOTAVAIL':
+    case 'ENOTFOUND':
+    case 'EAI_AGAIN':
+      return `${host} is not an address of this machine. Choose another one with --host or CELLSTORE_HOST.`
+    default:
+      return undefined
   }
 }

@@ -1,5 +1,5 @@
 import { availableParallelism } from 'node:os'
-import { type Command, Option } from 'commander'
+import { type Command, CommanderError, Option } from 'commander'
 import { DEFAULT_LEASE_MS } from '../../backup/fence/epoch-holder.ts'
 import { DURABILITIES, type Durability } from '../../engine/cell-settings.ts'
 import { SLOW_MS_DEFAULT } from '../../service/slow-statements.ts'
@@ -20,12 +20,15 @@ import {
   type Switchable,
   shortIntervalOption,
 } from '../flags.ts'
-import { addLimitFlags } from './limits/limit-flags.ts'
+import { limitOption } from './limits/limit-row.ts'
+import { LIMITS } from './limits/limits.ts'
 
 /** The flags of `serve`. Durations are in milliseconds. `limitsFrom` reads those of the limits. */
 export interface ServeFlags extends StoreFlags {
   host: string
   port: number
+  /** Whether the console is served at /console. */
+  console: boolean
   durability: Durability
   /** Processes that run the cells. 0: the node's own process runs them. */
   workers: number
@@ -65,6 +68,7 @@ export function addServeFlags(command: Command): Command {
         .env('CELLSTORE_PORT')
         .default(8_787),
     )
+    .option('--no-console', 'serve no page at /console')
   addStoreFlags(command, { logLevel: 'info' })
   addPlanFlags(command)
     .addOption(
@@ -184,4 +188,32 @@ function addObservationFlags(command: Command): void {
         .env('CELLSTORE_METRICS_HOST')
         .default('127.0.0.1'),
     )
+}
+
+const MORE = `
+Bytes may have a unit: 65536, 64KiB, 2MiB, 1GiB. Durations have one: 40ms, 30s,
+15m. docs/limits.md says what happens over each limit.
+`
+
+/** Adds a flag for each limit, and `--help-limits`, which lists them: in `--help` they would fill several screens. */
+function addLimitFlags(command: Command): Command {
+  const options = Object.values(LIMITS).flatMap(({ title, rows }) =>
+    Object.values(rows).map((row) => limitOption(row).helpGroup(`${title}:`).hideHelp()),
+  )
+  for (const option of options) command.addOption(option)
+  return command
+    .addOption(new Option('--help-limits', 'list the flags and variables of all limits'))
+    .on('option:help-limits', () => {
+      showHelpOf(options, command)
+      // As after --help: the program ends, and nothing went wrong.
+      throw new CommanderError(0, 'commander.helpDisplayed', '(outputHelp)')
+    })
+}
+
+function showHelpOf(options: Option[], command: Command): void {
+  const { writeOut, getOutHelpWidth, getOutHasColors } = command.configureOutput()
+  const help = command.createHelp()
+  help.visibleOptions = () => options
+  help.prepareContext({ helpWidth: getOutHelpWidth?.() ?? 80, outputHasColors: getOutHasColors?.() ?? false })
+  writeOut?.(help.formatHelp(command, help) + MORE)
 }

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import type { Clock, Timer } from '../../base/clock.ts'
+import { type Clock, setImmediate, type Timer } from '../../base/clock.ts'
+
 import { Emitter } from '../../base/emitter.ts'
 import type { Limits } from '../../base/limits.ts'
 import { FairShares } from '../../engine/fair-shares.ts'
@@ -8,7 +9,6 @@ import { CellError } from '../../errors.ts'
 import { checkWatchOptions, filterOf, type ResetReason, type WatchOptions } from './cell-change.ts'
 import { ChangeStream, type OpenWindow } from './change-stream.ts'
 import { ChangeWindow } from './change-window.ts'
-import { Wakeups } from './wakeups.ts'
 import type { WatchSettings } from './watch-settings.ts'
 
 export interface ChangeHubParts {
@@ -162,4 +162,33 @@ export class ChangeHub {
 /** Long enough that no other process, start or restore has the same. */
 function newEpoch(): string {
   return randomBytes(EPOCH_BYTES).toString('hex')
+}
+
+/** What a reader does with a change comes after the turn in which it is woken, so that its time can't be measured here. */
+const READERS_A_TURN = 16
+
+/** Wakes those who wait, a few in each turn of the event loop: a cell may have hundreds of readers. */
+class Wakeups {
+  readonly #due = new Set<() => void>()
+  #scheduled = false
+
+  wake(waiting: ReadonlySet<() => void>): void {
+    for (const each of waiting) this.#due.add(each)
+    this.#schedule()
+  }
+
+  #schedule(): void {
+    if (this.#scheduled || this.#due.size === 0) return
+    this.#scheduled = true
+    setImmediate(() => this.#run())
+  }
+
+  #run(): void {
+    this.#scheduled = false
+    for (const each of [...this.#due].slice(0, READERS_A_TURN)) {
+      this.#due.delete(each)
+      each()
+    }
+    this.#schedule()
+  }
 }

@@ -20,15 +20,14 @@ import type {
 } from '../protocol/archiver-protocol.ts'
 import { dieWithout, listenToNode, writeToNode } from '../protocol/child-side.ts'
 import { logToNode } from '../protocol/log-message.ts'
-import { encodeMessage } from '../protocol/messages.ts'
+import { Outbox } from '../protocol/outbox.ts'
 import { toWireError } from '../protocol/wire-error.ts'
 import { CheckProcesses } from './check-processes.ts'
-import { Outbox } from './outbox.ts'
 import { RemoteCells } from './remote-cells.ts'
 
-const outbox = new Outbox(systemClock, writeToNode)
-const send = (message: FromArchiver) => outbox.send(encodeMessage({ message }))
-const sendSoon = (message: FromArchiver) => outbox.sendSoon(encodeMessage({ message }))
+const outbox = new Outbox<FromArchiver>(systemClock, writeToNode)
+const send = (message: FromArchiver) => outbox.send(message)
+const sendSoon = (message: FromArchiver) => outbox.postSoon(message)
 const log = logToNode(send)
 
 /**
@@ -64,7 +63,7 @@ class ArchiverMain {
         void this.#flush(message)
         break
       case 'answer':
-        this.#cells.answer(message.id, message.value, message.error)
+        this.#cells.answer(message)
         break
       case 'ping':
         send({ type: 'pong' })
@@ -105,7 +104,7 @@ class ArchiverMain {
     destination.moved.listen(() => send({ type: 'moved' }))
     const archiver = new Archiver({
       destination,
-      cells: this.#cells,
+      cells: this.#cells.port,
       paths: (id) => paths.cell(id),
       openReader: (_id, { databasePath }) => FileDatabaseReader.open(databasePath),
       limits,
@@ -135,7 +134,7 @@ class ArchiverMain {
       onProgress: (event) => sendSoon({ type: 'progress', id, event }),
     }
     try {
-      const value = await perform(archiver, job, options)
+      const value = await archiver[job.job](job.request as never, options)
       send({ type: 'reply', id, value, error: undefined })
     } catch (error) {
       send({ type: 'reply', id, value: undefined, error: toWireError(error) })
@@ -163,21 +162,6 @@ class ArchiverMain {
     await destination.objectStore.close()
     state.close()
     process.exit(0)
-  }
-}
-
-function perform(archiver: Archiver, job: ArchiverJob, options: JobOptions): Promise<unknown> {
-  switch (job.job) {
-    case 'backup':
-      return archiver.backup(job.request, options)
-    case 'restore':
-      return archiver.restore(job.request, options)
-    case 'branch':
-      return archiver.branch(job.request, options)
-    case 'verify':
-      return archiver.verify(job.request, options)
-    case 'settle':
-      return archiver.settle(job.request, options)
   }
 }
 

@@ -21,8 +21,10 @@ import {
 } from '../../backup/shipping/shipping-status.ts'
 import type { VerifyResult } from '../../backup/verify/verify-types.ts'
 import type { RestoreResult } from '../../backup/versions/backup-types.ts'
+import { backOffMs } from '../../base/back-off.ts'
 import { type Clock, type Timer, within } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
+import { unlessAborted } from '../../base/unless-aborted.ts'
 import type { ProcessIdentity } from '../../catalog/directory-lock.ts'
 import { CellError } from '../../errors.ts'
 import type { ChildLink } from '../children/child-link.ts'
@@ -35,9 +37,9 @@ import type {
   ToArchiver,
 } from '../protocol/archiver-protocol.ts'
 import { logForChild } from '../protocol/log-message.ts'
+import { OpenCalls } from '../protocol/open-calls.ts'
 import { fromWireError, toWireError } from '../protocol/wire-error.ts'
 import { ArchiverJobs } from './archiver-jobs.ts'
-import { RemoteFlushes } from './remote-flushes.ts'
 import { SilenceWatch } from './silence-watch.ts'
 
 type ArchiverLink = ChildLink<ToArchiver, FromArchiver>
@@ -66,8 +68,7 @@ export interface ArchiverProcessParts {
 }
 
 /** Delays after a process has ended: its cause may last. */
-const RETRY_MS_MIN = 100
-const RETRY_MS_MAX = 10_000
+const BACK_OFF = { minMs: 100, maxMs: 10_000 }
 /** After its deadline, the time in which the archiver cancels what still runs. */
 const CANCEL_MS = 3_000
 
@@ -79,12 +80,13 @@ const CANCEL_MS = 3_000
 export class ArchiverProcess implements ArchiverClient {
   readonly #parts: ArchiverProcessParts
   readonly #jobs: ArchiverJobs
-  readonly #flushes = new RemoteFlushes((flush) => this.#send({ type: 'flush', ...flush }))
+  /** Flushes that it has not answered. Another archiver gets them all: its look at the cells is a later one. */
+  readonly #flushes = new OpenCalls<Flushed, FlushOptions['about']>()
   #shipping: ShippingState | undefined
   #child: ArchiverLink | undefined
   #isReady = false
   #watch: SilenceWatch | undefined
-  #retryMs = RETRY_MS_MIN
+  #retries = 0
   #retry: Timer | undefined
   #stopping = false
 
@@ -141,11 +143,6 @@ export class ArchiverProcess implements ArchiverClient {
     return this.#jobs.load
   }
 
-  /** See {@link ArchiverJobs.isAskedFor}. */
-  isAskedFor(cellId: string): boolean {
-    return this.#jobs.isAskedFor(cellId)
-  }
-
   raise(cellId: string, need: Need): void {
     this.#jobs.raise(cellId, need)
   }
@@ -153,7 +150,10 @@ export class ArchiverProcess implements ArchiverClient {
   async flush(signal?: AbortSignal, options?: Pick<FlushOptions, 'about'>): Promise<Flushed> {
     this.assertRunning()
     if (this.#parts.settings.shipping === undefined) throw notShipped()
-    return await this.#flushes.run(signal, options)
+    signal?.throwIfAborted()
+    const { id, promise } = this.#flushes.begin(options?.about)
+    this.#send({ type: 'flush', id, about: options?.about })
+    return await unlessAborted(promise, signal)
   }
 
   get shipping(): ShippingStatus | undefined {
@@ -205,7 +205,7 @@ export class ArchiverProcess implements ArchiverClient {
         this.#isReady = true
         this.#watch = this.#newWatch(child)
         this.#jobs.sendAll()
-        this.#flushes.sendAll()
+        for (const { id, about } of this.#flushes) this.#send({ type: 'flush', id, about })
         break
       case 'pong':
         this.#watch?.answered()
@@ -217,7 +217,7 @@ export class ArchiverProcess implements ArchiverClient {
         this.#jobs.progress(message)
         break
       case 'reply':
-        this.#retryMs = RETRY_MS_MIN
+        this.#retries = 0
         this.#jobs.settle(message)
         break
       case 'flushed':
@@ -296,8 +296,8 @@ export class ArchiverProcess implements ArchiverClient {
   }
 
   #startLater(): void {
-    this.#retry = this.#parts.clock.setTimer(() => this.start(), this.#retryMs, { keepsAlive: true })
-    this.#retryMs = Math.min(this.#retryMs * 2, RETRY_MS_MAX)
+    const waitMs = backOffMs(this.#retries++, BACK_OFF)
+    this.#retry = this.#parts.clock.setTimer(() => this.start(), waitMs, { keepsAlive: true })
   }
 }
 

@@ -1,6 +1,5 @@
 import type { BackupStart, KnownCell, RestoredCell, RestoreStart } from '../../backup/archiver/cell-port.ts'
-import type { BaseCut, BaseStart, IncrementalCut, StoredBackup } from '../../backup/changes/cell-cuts.ts'
-import type { KnownVersions } from '../../backup/changes/cell-cutter.ts'
+import type { CutCall, KnownVersions } from '../../backup/changes/cell-cutter.ts'
 import {
   type CollectedLook,
   type CollectLimits,
@@ -15,7 +14,7 @@ import { cellNotFound } from '../../catalog/cell-registry.ts'
 import type { StoreCore } from '../../store/store-core.ts'
 import type { Upkeep } from '../../store/upkeep.ts'
 import type { ServedCells } from '../protocol/archiver-protocol.ts'
-import type { CutCall, WorkerTask, WorkerTaskResults } from '../protocol/protocol.ts'
+import type { WorkerTask, WorkerTaskResults } from '../protocol/protocol.ts'
 import type { WorkerPool } from './worker-pool.ts'
 
 /**
@@ -32,8 +31,6 @@ export interface NodeCellsParts {
   permits: RestorePermits
   /** Whether the cell's database file is on this machine. */
   isLocal(cellId: string): boolean
-  /** Whether an account has asked for what the archiver does with the cell. */
-  isAskedFor(cellId: string): boolean
   /** Resolves once no deletion is about to move the cell's files. */
   untilMoved(cellId: string): Promise<void>
 }
@@ -49,60 +46,30 @@ export class NodeCells implements ServedCells {
   readonly #search: UnshippedSearch
   readonly #permits: RestorePermits
   readonly #isLocal: (cellId: string) => boolean
-  readonly #isAskedFor: (cellId: string) => boolean
   readonly #untilMoved: (cellId: string) => Promise<void>
   readonly #building = new Set<string>()
 
   constructor(parts: NodeCellsParts) {
-    const { core, workers, upkeep, search, permits, isLocal, isAskedFor, untilMoved } = parts
+    const { core, workers, upkeep, search, permits, isLocal, untilMoved } = parts
     this.#core = core
     this.#workers = workers
     this.#upkeep = upkeep
     this.#search = search
     this.#permits = permits
     this.#isLocal = isLocal
-    this.#isAskedFor = isAskedFor
     this.#untilMoved = untilMoved
   }
 
   async beginBackup(cellId: string): Promise<BackupStart> {
     const record = this.#core.registry.require(cellId)
-    const known: KnownVersions = await this.#cut(cellId, { method: 'begin', args: [] })
+    const known = (await this.cut(cellId, { method: 'begin', args: [] })) as KnownVersions
     return { record, sizeBytes: this.#core.files.sizeBytes(cellId), ...known }
   }
 
-  dropChain(cellId: string): Promise<void> {
-    return this.#cut(cellId, { method: 'dropChain', args: [] })
-  }
-
-  claimVersion(cellId: string, version: string): Promise<void> {
-    return this.#cut(cellId, { method: 'claimVersion', args: [version] })
-  }
-
-  beginBase(cellId: string): Promise<BaseStart> {
-    return this.#cut(cellId, { method: 'beginBase', args: [] })
-  }
-
-  endBase(cellId: string, id: string, version: string): Promise<BaseCut> {
-    return this.#cut(cellId, { method: 'endBase', args: [id, version] })
-  }
-
-  cutIncremental(cellId: string, version: string, versionsMax: number): Promise<IncrementalCut | undefined> {
-    return this.#cut(cellId, { method: 'cutIncremental', args: [version, versionsMax] })
-  }
-
-  stored(cellId: string, backup: StoredBackup): Promise<void> {
-    return this.#cut(cellId, { method: 'stored', args: [backup] })
-  }
-
   /** A deleted cell has no state any more. */
-  async failed(cellId: string): Promise<void> {
-    if (this.#core.findCell(cellId)?.deletedAt === null)
-      await this.#cut(cellId, { method: 'failed', args: [] })
-  }
-
-  endBackup(cellId: string): Promise<void> {
-    return this.#cut(cellId, { method: 'end', args: [] })
+  async cut(cellId: string, call: CutCall): Promise<unknown> {
+    if (call.method === 'failed' && this.#core.findCell(cellId)?.deletedAt !== null) return undefined
+    return await this.#run({ task: 'cut', cellId, call })
   }
 
   async beginRestore(cellId: string): Promise<RestoreStart> {
@@ -181,16 +148,11 @@ export class NodeCells implements ServedCells {
     if (existed && this.#core.findCell(cellId)?.deletedAt !== null) throw cellNotFound()
   }
 
-  async #cut<T>(cellId: string, call: CutCall): Promise<T> {
-    return (await this.#run({ task: 'cut', cellId, call })) as T
-  }
-
   /** @param workerEnded called before the task is tried again */
   #run<T extends WorkerTask>(
     task: T,
     workerEnded: () => void = () => {},
   ): Promise<WorkerTaskResults[T['task']]> {
-    const isAskedFor = this.#isAskedFor(task.cellId)
-    return this.#workers.runTask(task, { tries: TRIES, isAskedFor }, workerEnded)
+    return this.#workers.runTask(task, { tries: TRIES }, workerEnded)
   }
 }

@@ -1,3 +1,4 @@
+import { type CutCall, runCut } from '../../backup/changes/cell-cutter.ts'
 import type { CollectedLogs, CollectLimits } from '../../backup/changes/cell-log.ts'
 import { type CellsMark, ChangeTrackers, markCells } from '../../backup/changes/change-trackers.ts'
 import { BackupProgressTable } from '../../backup/changes/progress-table.ts'
@@ -14,7 +15,7 @@ import { type CommitSink, LocalCells, type LocalCellsParts } from '../../store/l
 import type { StoreSettings } from '../../store/settings.ts'
 import { Spool } from '../../store/spool.ts'
 import { removeSpoolFile } from '../../store/spool-files.ts'
-import type { CutCall, WorkerSettings, WorkerTaskResults } from '../protocol/protocol.ts'
+import type { WorkerSettings, WorkerTaskResults } from '../protocol/protocol.ts'
 
 export interface WorkerCellsEvents extends CommitSink {
   changed(cellId: string): void
@@ -115,20 +116,14 @@ export class WorkerCells {
   }
 
   /** A step of a cell's backup. */
-  cut(cellId: string, { method, args }: CutCall): unknown {
-    const cutter = this.local.archived?.cutter
-    const call = cutter?.[method] as ((cellId: string, ...args: unknown[]) => unknown) | undefined
-    return call?.call(cutter, cellId, ...args)
+  cut(cellId: string, call: CutCall): unknown {
+    const { archived } = this.local
+    return archived && runCut(archived.cutter, cellId, call)
   }
 
-  /** @returns undefined if that failed */
-  async collectLogs(limits: CollectLimits): Promise<CollectedLogs | undefined> {
-    try {
-      return await this.local.archived?.logs.collect(limits)
-    } catch (err) {
-      this.settings.log.error({ err }, 'could not collect what cells have not shipped')
-      return undefined
-    }
+  async collectLogs(limits: CollectLimits): Promise<CollectedLogs> {
+    if (this.local.archived === undefined) throw new Error('Without an object store, nothing is shipped.')
+    return await this.local.archived.logs.collect(limits)
   }
 
   mark(mark: CellsMark): void {

@@ -10,10 +10,7 @@ import { tempDirectory } from '../../support/temp-directory.ts'
 
 const DOCUMENT = fs.readFileSync(new URL('../../../docs/format.md', import.meta.url), 'utf8')
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
+const place = ScratchPlace.perTest()
 
 describe.runIf(HAS_TOOLS)('By hand, as docs/format.md says,', () => {
   test('a snapshot is unpacked in one line', async () => {

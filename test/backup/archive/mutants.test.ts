@@ -14,7 +14,7 @@ const SMALL_MUTANTS = countOf('CELLSTORE_MUTANTS')
 const LARGE_MUTANTS = Math.ceil(SMALL_MUTANTS / 10)
 const LIVE = ['what the cell holds now']
 
-let place: ScratchPlace
+const place = ScratchPlace.perTest()
 let corrupting: CorruptingStore
 let store: CellStore
 let cell: Cell
@@ -22,7 +22,6 @@ let cell: Cell
 let chain: string[]
 
 beforeEach(async () => {
-  place = new ScratchPlace()
   corrupting = new CorruptingStore(place.folder())
   store = await place.create({ objectStore: corrupting })
 })
@@ -53,7 +52,7 @@ async function freshStore(): Promise<void> {
 /** Restores the newest version: refused with the cell as it was, or exactly right. */
 async function expectRefusedOrExact(what: string): Promise<'refused' | 'exact'> {
   try {
-    await store.backups.restore(cell.id, { version: chain[2] })
+    await store.backups.restore(cell.id, { version: chain[2] as string })
   } catch (error) {
     if (!(error instanceof CellError)) throw new Error(`${what}: ${String(error)}`, { cause: error })
     expect(['backup_corrupt', 'backup_not_found'], `${what}: ${error.message}`).toContain(error.code)

@@ -12,10 +12,9 @@ import { turnsUntil } from '../../support/turns.ts'
 
 const MIB = 1_048_576
 
-let place: ScratchPlace
+const place = ScratchPlace.perTest()
 let gated: GatedStore
 beforeEach(() => {
-  place = new ScratchPlace()
   gated = new GatedStore(place.folder())
 })
 

@@ -2,20 +2,20 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import type { JobRequest } from '../../../src/backup/archiver/job.ts'
 import { JobQueue, type Turn } from '../../../src/backup/archiver/job-queue.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
+import { perTest } from '../../support/per-test.ts'
 import { turnsUntil } from '../../support/turns.ts'
 
 const MIB = 1_048_576
 const WAIT_MS = 60_000
 const RUN_MS = 600_000
 
-let clock: FakeClock
+const clock = perTest(() => new FakeClock())
 let queue: JobQueue
 /** Names of the jobs that have begun, in order. */
 let begun: string[]
 let ends: Map<string, () => void>
 
 beforeEach(() => {
-  clock = new FakeClock()
   begun = []
   ends = new Map()
   queue = newQueue()

@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { isOutgrown } from '../../../src/backup/changes/backup-chain.ts'
 import type { BackupResult } from '../../../src/backup/versions/backup-types.ts'
 import type { Cell } from '../../../src/store/cell.ts'
@@ -9,10 +9,7 @@ import { StoreProcess } from '../../support/backup/store-process.ts'
 
 const MIB = 1_048_576
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
+const place = ScratchPlace.perTest()
 
 /** A cell of some megabytes, with a base. */
 async function largeCell(store: CellStore, megabytes = 8): Promise<{ cell: Cell; base: BackupResult }> {

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { BackupProgressTable } from '../../../src/backup/changes/progress-table.ts'
 import { Segments } from '../../../src/backup/changes/segments.ts'
 import { isCellError } from '../../../src/errors.ts'
@@ -12,13 +12,7 @@ import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/
 import { StoreProcess } from '../../support/backup/store-process.ts'
 import { rejectedBy } from '../../support/thrown.ts'
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
-afterEach(() => {
-  vi.restoreAllMocks()
-})
+const place = ScratchPlace.perTest()
 
 /** Makes the engine checkpoint after every write, as a busy cell does after every few megabytes. */
 const EAGER = { checkpointBytes: 1 }
@@ -49,7 +43,7 @@ async function cellWithBackup(): Promise<string> {
 }
 
 async function restoredNotes(store: CellStore, cell: Cell, version?: string): Promise<string[]> {
-  await store.backups.restore(cell.id, { version })
+  await store.backups.restore(cell.id, { version: version as string })
   return notes(cell)
 }
 
@@ -147,7 +141,7 @@ describe('An incremental beside other programs (invariants 7 and 10)', () => {
     await other.close()
     expect(versions.length).toBeGreaterThan(10)
     for (const [version, expected] of versions) {
-      await store.backups.restore(cell.id, { version })
+      await store.backups.restore(cell.id, { version: version as string })
       const gaps = (table: string) => cell.sql(`SELECT count(*) AS n, max(n) AS last FROM ${table}`).rows[0]
       expect(gaps('ours')).toEqual({ n: expected, last: expected })
       const theirs = gaps('theirs')

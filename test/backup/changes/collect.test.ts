@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
-import { beforeEach, expect, onTestFinished, test, vi } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import type { LogPosition, ShippedPlace, UnshippedLog } from '../../../src/backup/changes/cell-log.ts'
 import { ChangeTracker } from '../../../src/backup/changes/change-tracker.ts'
 import { LogCollector } from '../../../src/backup/changes/log-collector.ts'
@@ -14,10 +14,7 @@ import { addRow, createLedger, ScratchPlace } from '../../support/backup/scratch
 import { recover, ShippedLogs } from '../../support/backup/shipped-logs.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
+const place = ScratchPlace.perTest()
 
 /** The store's own shipper looks once at the start, and then not before the test is over. */
 const shipped = { backups: { maxLagMs: 3_600_000 } }

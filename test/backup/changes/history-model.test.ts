@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { CellHistory } from '../../../src/backup/changes/cell-history.ts'
 import { KeptLogs } from '../../../src/backup/changes/kept-logs.ts'
 import { UnshippedTimes } from '../../../src/backup/changes/unshipped-times.ts'
@@ -10,10 +10,6 @@ import { seededRandom } from '../../support/seed.ts'
 
 const RUNS = countOf('CELLSTORE_HISTORY_RUNS')
 const STEPS = 60
-
-afterEach(() => {
-  vi.restoreAllMocks()
-})
 
 async function runs(count: number, seeds: Random): Promise<Record<string, number>> {
   const totals: Record<string, number> = {}

@@ -13,10 +13,9 @@ import { tempDirectory } from '../../support/temp-directory.ts'
 const MIB = 1_048_576
 const SETTINGS = { checkpointBytes: 40_000 }
 
-let place: ScratchPlace
+const place = ScratchPlace.perTest()
 let cellId: string
 beforeEach(async () => {
-  place = new ScratchPlace()
   const store = await place.create()
   const cell = createLedger(store)
   cellId = cell.id

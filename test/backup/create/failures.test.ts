@@ -1,5 +1,5 @@
 import fs from 'node:fs/promises'
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { toBackupError } from '../../../src/backup/archive/backup-errors.ts'
 import { Segments } from '../../../src/backup/changes/segments.ts'
 import { CellError } from '../../../src/errors.ts'
@@ -8,13 +8,7 @@ import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/
 import { filesBelow } from '../../support/temp-directory.ts'
 import { rejectedBy } from '../../support/thrown.ts'
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
-afterEach(() => {
-  vi.restoreAllMocks()
-})
+const place = ScratchPlace.perTest()
 
 function systemError(code: string): Error {
   return Object.assign(new Error(`${code}: injected, write '/srv/secret/path'`), { code, syscall: 'write' })

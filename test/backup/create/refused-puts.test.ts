@@ -5,9 +5,8 @@ import { FailingStore, RecordingStore } from '../../support/backup/object-store-
 import { addRow, createLedger, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { rejectedBy } from '../../support/thrown.ts'
 
-let place: ScratchPlace
+const place = ScratchPlace.perTest()
 beforeEach(() => {
-  place = new ScratchPlace()
   return () => vi.restoreAllMocks()
 })
 

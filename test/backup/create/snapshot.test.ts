@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import { setImmediate } from 'node:timers/promises'
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { ChangeTracker } from '../../../src/backup/changes/change-tracker.ts'
 import { Segments } from '../../../src/backup/changes/segments.ts'
 import { OpenDatabaseReader } from '../../../src/backup/create/database-reader.ts'
@@ -15,13 +15,7 @@ import { filesBelow } from '../../support/temp-directory.ts'
 import { rejectedBy } from '../../support/thrown.ts'
 import { turnsUntil } from '../../support/turns.ts'
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
-afterEach(() => {
-  vi.restoreAllMocks()
-})
+const place = ScratchPlace.perTest()
 
 /** A cell of some megabytes, whose rows tell whether they are all of one moment. */
 function createCounter(store: CellStore, megabytes = 4): Cell {

@@ -9,7 +9,7 @@ const SLEPT_MS = 60_000
 const HOUR_MS = 3_600_000
 
 /** Two machines. */
-let place: ScratchPlace
+const place = ScratchPlace.perTest()
 let next: ScratchPlace
 /** The node on the first one, which falls asleep. */
 let late: CellStore
@@ -18,7 +18,6 @@ let gated: GatedStore
 let store: CellStore
 let backups: StoreOptions['backups']
 beforeEach(() => {
-  place = new ScratchPlace()
   next = new ScratchPlace()
   gated = new GatedStore(place.folder())
 })

@@ -45,13 +45,12 @@ class WatchingStore extends PassingStore {
   }
 }
 
-let place: ScratchPlace
+const place = ScratchPlace.perTest()
 let objects: WatchingStore
 let store: CellStore
 let cell: Cell
 
 beforeEach(async () => {
-  place = new ScratchPlace()
   objects = new WatchingStore(place.folder())
   store = await place.create({ objectStore: objects, limits: LIMITS })
   cell = createLedger(store)

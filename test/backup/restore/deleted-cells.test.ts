@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import Database from 'better-sqlite3'
-import { beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { InProcessService } from '../../../src/service/in-process-service.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
@@ -13,24 +13,16 @@ const HOUR_MS = 3_600_000
 const SHIPPED = { backups: { maxLagMs: 10_000 } }
 const SHORT_HISTORY = { backups: { maxLagMs: 10_000, historyMs: HOUR_MS } }
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
-
-/** Lets the time pass that a flush waits, and no more. */
-function soon<T>(work: Promise<T>): Promise<T> {
-  return place.advanceUntil(work, 1_000)
-}
+const place = ScratchPlace.perTest()
 
 /** Deletes a cell of which a commit is shipped, and another one is on this machine only. */
 async function deleteUnshipped(store: CellStore): Promise<{ id: string; shippedAt: number; before: number }> {
   const cell = createLedger(store)
-  await soon(store.backups.snapshot(cell.id))
+  await place.soon(store.backups.snapshot(cell.id))
   place.clock.advance(1_000)
   addRow(cell, 'shipped')
   const shippedAt = place.clock.now()
-  await soon(store.backups.flush())
+  await place.soon(store.backups.flush())
   place.clock.advance(1_000)
   addRow(cell, 'unshipped')
   const before = place.clock.now()
@@ -42,12 +34,12 @@ async function deleteUnshipped(store: CellStore): Promise<{ id: string; shippedA
 /** What other cells commit is shipped, in objects that say that they are complete. */
 async function shipOthers(store: CellStore): Promise<void> {
   const other = createLedger(store)
-  await soon(store.backups.snapshot(other.id))
+  await place.soon(store.backups.snapshot(other.id))
   for (let i = 0; i < 8; i++) {
     place.clock.advance(12 * HOUR_MS)
     addRow(other, 'busy')
-    await soon(store.backups.flush())
-    await soon(store.backups.incremental(other.id))
+    await place.soon(store.backups.flush())
+    await place.soon(store.backups.incremental(other.id))
   }
 }
 
@@ -56,12 +48,12 @@ describe('A deleted cell of which not all was stored', () => {
     const store = await place.create(SHIPPED)
     const { id, shippedAt, before } = await deleteUnshipped(store)
     const other = createLedger(store)
-    await soon(store.backups.snapshot(other.id))
+    await place.soon(store.backups.snapshot(other.id))
     addRow(other, 'busy')
-    await soon(store.backups.flush())
-    const refused = await rejectedBy(soon(store.backups.restore(id, { timestamp: before })))
+    await place.soon(store.backups.flush())
+    const refused = await rejectedBy(place.soon(store.backups.restore(id, { timestamp: before })))
     expect(refused).toMatchObject({ code: 'backup_not_found', details: { restorableTo: shippedAt } })
-    await soon(store.backups.restore(id, { timestamp: shippedAt }))
+    await place.soon(store.backups.restore(id, { timestamp: shippedAt }))
     expect(notes(store.openCell(id))).toEqual(['shipped'])
     await place.close(store)
   })
@@ -71,13 +63,13 @@ describe('A deleted cell of which not all was stored', () => {
     const { id, shippedAt } = await deleteUnshipped(store)
     await shipOthers(store)
     const to = shippedAt
-    const refused = await rejectedBy(soon(store.backups.restore(id, { timestamp: to })))
+    const refused = await rejectedBy(place.soon(store.backups.restore(id, { timestamp: to })))
     const { restorableTo } = refused.details
     expect(restorableTo).toBeLessThan(shippedAt)
     expect(refused.code).toBe('backup_not_found')
-    const copy = soon(store.createCell({ from: { cellId: id } }))
+    const copy = place.soon(store.createCell({ from: { cellId: id } }))
     expect(await rejectedBy(copy)).toMatchObject({ code: 'backup_not_found', details: { restorableTo } })
-    await soon(store.backups.restore(id, { timestamp: restorableTo as number }))
+    await place.soon(store.backups.restore(id, { timestamp: restorableTo as number }))
     expect(notes(store.openCell(id))).toEqual([])
     await place.close(store)
   })
@@ -91,11 +83,11 @@ describe('A cell that is deleted with an unshipped commit', () => {
       backups: { maxLagMs: 10_000, restoreConcurrency: 1 },
     })
     const [cell, other] = [createLedger(store), createLedger(store)]
-    for (const { id } of [cell, other]) await soon(store.backups.snapshot(id))
+    for (const { id } of [cell, other]) await place.soon(store.backups.snapshot(id))
     place.clock.advance(60_000)
     addRow(cell, 'shipped')
     const shippedAt = place.clock.now()
-    await soon(store.backups.flush())
+    await place.soon(store.backups.flush())
     place.clock.advance(60_000)
     return { store, cell, other, shippedAt }
   }
@@ -120,10 +112,10 @@ describe('A cell that is deleted with an unshipped commit', () => {
     await expect.poll(() => store.backups.load.restore).toEqual({ waiting: 1, running: 1 })
     store.deleteCell(cell.id)
     gated.open()
-    await soon(restoring)
+    await place.soon(restoring)
     const refused = { code: 'backup_not_found', details: { restorableTo: shippedAt } }
-    expect(await soon(making)).toMatchObject(refused)
-    await soon(store.close())
+    expect(await place.soon(making)).toMatchObject(refused)
+    await place.soon(store.close())
   })
 
   test.each(['a new cell', 'a plan'])(
@@ -134,7 +126,7 @@ describe('A cell that is deleted with an unshipped commit', () => {
       gated.gates = (call, key) => call === 'put' && key.startsWith('log/')
       addRow(other, 'in the object before')
       const before = store.backups.flush()
-      await soon(gated.arrival())
+      await place.soon(gated.arrival())
       const timestamp = commitLast(cell)
       const asked =
         what === 'a plan'
@@ -144,10 +136,10 @@ describe('A cell that is deleted with an unshipped commit', () => {
       for (let i = 0; i < 50; i++) await setImmediate()
       store.deleteCell(cell.id)
       gated.open()
-      await soon(before)
+      await place.soon(before)
       const refused = { code: 'backup_not_found', details: { restorableTo: shippedAt } }
-      expect(await soon(refusal)).toMatchObject(refused)
-      await soon(store.close())
+      expect(await place.soon(refusal)).toMatchObject(refused)
+      await place.soon(store.close())
     },
   )
 })
@@ -176,11 +168,11 @@ describe('A deletion through a service', () => {
   test('stores the last state before the files go, so that a restore brings it back', async () => {
     const store = await place.create(SHIPPED)
     const cell = createLedger(store)
-    await soon(store.backups.snapshot(cell.id))
+    await place.soon(store.backups.snapshot(cell.id))
     addRow(cell, 'last')
-    await soon(serve(store).deleteCell(cell.id))
+    await place.soon(serve(store).deleteCell(cell.id))
     expect(store.findCell(cell.id)?.deletedAt).not.toBeNull()
-    await soon(store.backups.restore(cell.id))
+    await place.soon(store.backups.restore(cell.id))
     expect(notes(store.openCell(cell.id))).toEqual(['last'])
     await place.close(store)
   })
@@ -195,7 +187,7 @@ describe('A deletion through a service', () => {
     }
     const store = await place.create({ ...SHIPPED, objectStore: gated, log })
     const cell = createLedger(store)
-    await soon(store.backups.snapshot(cell.id))
+    await place.soon(store.backups.snapshot(cell.id))
     place.clock.advance(1_000)
     addRow(cell, 'lost')
     gated.hold()
@@ -204,7 +196,7 @@ describe('A deletion through a service', () => {
     expect(place.clock.now() - before).toBeLessThan(60_000)
     expect(warnings).toContain('a cell is being deleted, and its newest changes could not be stored')
     gated.open()
-    const refused = rejectedBy(soon(store.backups.restore(cell.id, { timestamp: before })))
+    const refused = rejectedBy(place.soon(store.backups.restore(cell.id, { timestamp: before })))
     expect((await refused).code).toBe('backup_not_found')
     await place.close(store)
   })
@@ -219,9 +211,9 @@ describe('A deletion through a service', () => {
       log: { info: say, warn: say, error: say },
     })
     const cell = createLedger(store)
-    await soon(store.backups.snapshot(cell.id))
+    await place.soon(store.backups.snapshot(cell.id))
     addRow(cell, 'shipped')
-    await soon(store.backups.flush())
+    await place.soon(store.backups.flush())
     // What another program moves into the file is in no log.
     const other = new Database(place.paths.cell(cell.id).database)
     other.exec("INSERT INTO ledger (note) VALUES ('foreign')")
@@ -240,15 +232,15 @@ describe('A deletion through a service', () => {
     const gated = new GatedStore(place.folder())
     const store = await place.create({ ...SHIPPED, objectStore: gated })
     const cell = createLedger(store)
-    await soon(store.backups.snapshot(cell.id))
+    await place.soon(store.backups.snapshot(cell.id))
     place.clock.advance(1_000)
     addRow(cell, 'shipped')
     const shippedAt = place.clock.now()
-    await soon(store.backups.flush())
+    await place.soon(store.backups.flush())
     gated.gates = (call, key) => call === 'put' && key.includes(cell.id)
     await place.advanceUntil(serve(store).deleteCell(cell.id), 10_000)
     gated.open()
-    expect(await soon(store.backups.restore(cell.id))).toMatchObject({ timestamp: shippedAt })
+    expect(await place.soon(store.backups.restore(cell.id))).toMatchObject({ timestamp: shippedAt })
     expect(notes(store.openCell(cell.id))).toEqual(['shipped'])
     await place.close(store)
   })
@@ -256,12 +248,12 @@ describe('A deletion through a service', () => {
   test('is undone by a restore of the newest state also when the log objects have gone for their age', async () => {
     const store = await place.create(SHORT_HISTORY)
     const cell = createLedger(store)
-    await soon(store.backups.snapshot(cell.id))
+    await place.soon(store.backups.snapshot(cell.id))
     place.clock.advance(1_000)
     addRow(cell, 'last')
-    await soon(serve(store).deleteCell(cell.id))
+    await place.soon(serve(store).deleteCell(cell.id))
     await shipOthers(store)
-    await soon(store.backups.restore(cell.id))
+    await place.soon(store.backups.restore(cell.id))
     expect(notes(store.openCell(cell.id))).toEqual(['last'])
     await place.close(store)
   })
@@ -269,9 +261,9 @@ describe('A deletion through a service', () => {
   test('asks the object store nothing for a cell that is stored', async () => {
     const store = await place.create(SHIPPED)
     const cell = createLedger(store)
-    await soon(store.backups.snapshot(cell.id))
+    await place.soon(store.backups.snapshot(cell.id))
     const last = await store.backups.latest(cell.id)
-    await soon(serve(store).deleteCell(cell.id))
+    await place.soon(serve(store).deleteCell(cell.id))
     const { backups } = await store.backups.list(cell.id)
     // The other one is the first of the cell, as it was made.
     expect(backups.map(({ version }) => version)).toEqual([last?.version, expect.any(String)])

@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { RANGE_BYTES } from '../../../src/backup/archive/object-reader.ts'
 import type { GetOptions, ObjectContent } from '../../../src/backup/object-store/object-store.ts'
 import { CellError } from '../../../src/errors.ts'
@@ -6,10 +6,7 @@ import { PassingStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { filesBelow } from '../../support/temp-directory.ts'
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
+const place = ScratchPlace.perTest()
 
 const GONE = () => new CellError('object_store_unavailable', 'The connection broke off (injected).')
 

@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
@@ -6,16 +6,9 @@ import { rejectedBy } from '../../support/thrown.ts'
 
 /** Every moment of a cell can be restored, from its creation on. */
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
+const place = ScratchPlace.perTest()
 
 const shipped = { backups: { maxLagMs: 10_000 } }
-
-function soon<T>(work: Promise<T>): Promise<T> {
-  return place.advanceUntil(work, 1_000)
-}
 
 /** Lets some time pass, too little for a first version. */
 function later(ms = 20): number {
@@ -24,7 +17,7 @@ function later(ms = 20): number {
 }
 
 async function stateAt(store: CellStore, { id }: Cell, timestamp: number): Promise<string[]> {
-  const branch = await soon(store.createCell({ from: { cellId: id, timestamp } }))
+  const branch = await place.soon(store.createCell({ from: { cellId: id, timestamp } }))
   return notesOf(store.openCell(branch.id))
 }
 
@@ -53,11 +46,11 @@ describe('Of a cell that is a moment old', () => {
     for (const [time, expected] of moments.slice(1))
       expect(await stateAt(store, cell, time)).toEqual(expected)
     place.clock.advance(60_000)
-    await soon(store.backups.flush())
+    await place.soon(store.backups.flush())
     for (const [time, expected] of moments.slice(1))
       expect(await stateAt(store, cell, time)).toEqual(expected)
     expect(await stateAt(store, bare, made)).toEqual([])
-    await soon(store.close())
+    await place.soon(store.close())
   })
 
   test('the moment of its creation is the cell without anything', async () => {
@@ -67,11 +60,11 @@ describe('Of a cell that is a moment old', () => {
     later()
     cell.kv.put('k', 'v')
     later()
-    const branch = await soon(store.createCell({ from: { cellId: cell.id, timestamp: made } }))
+    const branch = await place.soon(store.createCell({ from: { cellId: cell.id, timestamp: made } }))
     expect(store.openCell(branch.id).kv.list().entries).toEqual([])
-    const before = await rejectedBy(soon(store.backups.restore(cell.id, { timestamp: made - 1 })))
+    const before = await rejectedBy(place.soon(store.backups.restore(cell.id, { timestamp: made - 1 })))
     expect(before).toMatchObject({ code: 'backup_not_found' })
-    await soon(store.close())
+    await place.soon(store.close())
   })
 
   test('its present state can be branched at once, 12 times of 12', async () => {
@@ -79,10 +72,10 @@ describe('Of a cell that is a moment old', () => {
     for (let i = 0; i < 12; i++) {
       const cell = store.createCell()
       cell.kv.put('n', String(i))
-      const branch = await soon(store.createCell({ from: { cellId: cell.id } }))
+      const branch = await place.soon(store.createCell({ from: { cellId: cell.id } }))
       expect(store.openCell(branch.id).kv.get('n')).toBe(String(i))
     }
-    await soon(store.close())
+    await place.soon(store.close())
   })
 
   test('it can be restored in place to a moment before its first version', async () => {
@@ -94,9 +87,9 @@ describe('Of a cell that is a moment old', () => {
     later()
     cell.kv.put('k', 'bad')
     later()
-    await soon(store.backups.restore(cell.id, { timestamp: good }))
+    await place.soon(store.backups.restore(cell.id, { timestamp: good }))
     expect(cell.kv.get('k')).toBe('good')
-    await soon(store.close())
+    await place.soon(store.close())
   })
 
   test.each(['a checkpoint', 'its closing'])('so it is after %s, before its first version', async (what) => {
@@ -112,10 +105,10 @@ describe('Of a cell that is a moment old', () => {
     const second = later(1)
     later()
     for (const [time, value] of [[first, 'first'] as const, [second, 'second'] as const]) {
-      const branch = await soon(store.createCell({ from: { cellId: cell.id, timestamp: time } }))
+      const branch = await place.soon(store.createCell({ from: { cellId: cell.id, timestamp: time } }))
       expect(store.openCell(branch.id).kv.get('k')).toBe(value)
     }
-    await soon(store.close())
+    await place.soon(store.close())
   })
 
   test('a backup that is asked for first holds all that was committed, and the moments before it stay', async () => {
@@ -126,14 +119,14 @@ describe('Of a cell that is a moment old', () => {
     const one = later(1)
     later()
     cell.kv.put('k', 'two')
-    const { version, kind } = await soon(store.backups.snapshot(cell.id))
+    const { version, kind } = await place.soon(store.backups.snapshot(cell.id))
     expect(kind).toBe('snapshot')
     cell.kv.put('k', 'three')
-    const branch = await soon(store.createCell({ from: { cellId: cell.id, timestamp: one } }))
+    const branch = await place.soon(store.createCell({ from: { cellId: cell.id, timestamp: one } }))
     expect(store.openCell(branch.id).kv.get('k')).toBe('one')
-    await soon(store.backups.restore(cell.id, { version }))
+    await place.soon(store.backups.restore(cell.id, { version }))
     expect(cell.kv.get('k')).toBe('two')
-    await soon(store.close())
+    await place.soon(store.close())
   })
 
   test('after a total loss within its first version and the next, all that was shipped is there, and each moment of it', async () => {
@@ -146,18 +139,18 @@ describe('Of a cell that is a moment old', () => {
       moments.push([place.clock.now(), notesOf(cell)])
     }
     later()
-    await soon(store.backups.flush())
+    await place.soon(store.backups.flush())
     place.clock.advance(5_000)
-    await soon(store.backups.snapshot(cell.id))
-    await soon(store.core.catalogStored())
-    await soon(store.close())
+    await place.soon(store.backups.snapshot(cell.id))
+    await place.soon(store.core.catalogStored())
+    await place.soon(store.close())
     place.loseData()
     const again = await place.open(shipped)
     const back = again.openCell(cell.id)
-    await soon(back.ensureLocal())
+    await place.soon(back.ensureLocal())
     expect(notesOf(back)).toEqual(['a', 'b'])
     for (const [time, expected] of moments) expect(await stateAt(again, back, time)).toEqual(expected)
-    await soon(again.close())
+    await place.soon(again.close())
   })
 })
 
@@ -166,46 +159,46 @@ describe('"The latest" of a restore without a version', () => {
     const store = await place.create(shipped)
     const cell = store.createCell()
     cell.kv.put('k', 's')
-    const s = await soon(store.backups.snapshot(cell.id))
+    const s = await place.soon(store.backups.snapshot(cell.id))
     later()
     cell.kv.put('k', 'i')
-    const i = await soon(store.backups.incremental(cell.id))
+    const i = await place.soon(store.backups.incremental(cell.id))
     later()
-    await soon(store.backups.restore(cell.id, { version: s.version }))
+    await place.soon(store.backups.restore(cell.id, { version: s.version }))
     expect(cell.kv.get('k')).toBe('s')
     // The node stores a version of the restored state by itself.
     const count = async () => (await store.backups.list(cell.id)).backups.length
     const before = await count()
     place.clock.advance(30_000)
     await expect.poll(count).toBeGreaterThan(before)
-    const result = await soon(store.backups.restore(cell.id))
+    const result = await place.soon(store.backups.restore(cell.id))
     expect(result.version).toBe(i.version)
     expect(cell.kv.get('k')).toBe('i')
     later()
     cell.kv.put('k', 'changed since')
-    const own = await soon(store.backups.incremental(cell.id))
-    expect((await soon(store.backups.restore(cell.id))).version).toBe(own.version)
-    await soon(store.close())
+    const own = await place.soon(store.backups.incremental(cell.id))
+    expect((await place.soon(store.backups.restore(cell.id))).version).toBe(own.version)
+    await place.soon(store.close())
   })
 
   test('is the restored state after a total loss', async () => {
     const store = await place.create(shipped)
     const cell = store.createCell()
     cell.kv.put('k', 's')
-    const s = await soon(store.backups.snapshot(cell.id))
+    const s = await place.soon(store.backups.snapshot(cell.id))
     later()
     cell.kv.put('k', 'i')
-    await soon(store.backups.incremental(cell.id))
+    await place.soon(store.backups.incremental(cell.id))
     later()
-    await soon(store.backups.restore(cell.id, { version: s.version }))
-    await soon(store.backups.incremental(cell.id))
-    await soon(store.core.catalogStored())
-    await soon(store.close())
+    await place.soon(store.backups.restore(cell.id, { version: s.version }))
+    await place.soon(store.backups.incremental(cell.id))
+    await place.soon(store.core.catalogStored())
+    await place.soon(store.close())
     place.loseData()
     const again = await place.open(shipped)
     const back = again.openCell(cell.id)
-    await soon(back.ensureLocal())
+    await place.soon(back.ensureLocal())
     expect(back.kv.get('k')).toBe('s')
-    await soon(again.close())
+    await place.soon(again.close())
   })
 })

@@ -1,4 +1,4 @@
-import { beforeEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import {
   bufferBody,
   type ObjectBody,
@@ -26,14 +26,7 @@ class LateStore extends PassingStore {
   }
 }
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
-
-function soon<T>(work: Promise<T>): Promise<T> {
-  return place.advanceUntil(work, 1_000)
-}
+const place = ScratchPlace.perTest()
 
 // Promise 3: the restore has answered.
 test('A version that is stored long after its backup has failed does not replace what was restored meanwhile', async () => {
@@ -41,19 +34,19 @@ test('A version that is stored long after its backup has failed does not replace
   const store = await place.create({ objectStore })
   const cell = createLedger(store)
   addRow(cell, 'kept')
-  const { version } = await soon(store.backups.snapshot(cell.id))
+  const { version } = await place.soon(store.backups.snapshot(cell.id))
   place.clock.advance(1_000)
   addRow(cell, 'dropped')
   objectStore.isLate = true
-  await rejectedBy(soon(store.backups.incremental(cell.id)))
-  await soon(store.backups.restore(cell.id, { version }))
+  await rejectedBy(place.soon(store.backups.incremental(cell.id)))
+  await place.soon(store.backups.restore(cell.id, { version }))
   await objectStore.arrive()
   // The machine is lost before anything more is stored.
   await place.close(store)
   place.loseData()
   objectStore.isLate = false
-  const again = await soon(place.open({ objectStore }))
-  await soon(again.openCell(cell.id).ensureLocal())
+  const again = await place.soon(place.open({ objectStore }))
+  await place.soon(again.openCell(cell.id).ensureLocal())
   expect(notes(again.openCell(cell.id))).toEqual(['kept'])
   await place.close(again)
 })

@@ -1,14 +1,11 @@
-import { beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
 
 const HOUR_MS = 3_600_000
 const SHIPPED = { backups: { maxLagMs: 10_000 } }
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
+const place = ScratchPlace.perTest()
 
 /** Lets no more time pass than flushes need: a backup of the schedule may run, and a restore waits half an hour for its turn. */
 function soon<T>(work: Promise<T>): Promise<T> {

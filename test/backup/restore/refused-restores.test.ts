@@ -9,18 +9,13 @@ const SHIPPED = { maxLagMs: 10_000 }
 const MINUTE_MS = 60_000
 const ROWS = ['one', 'two']
 
-let place: ScratchPlace
+const place = ScratchPlace.perTest()
 let failing: FailingStore
 beforeEach(() => {
-  place = new ScratchPlace()
   failing = new FailingStore(place.folder())
   failing.afterTheFact = true
   failing.forGood = true
 })
-
-function soon<T>(work: Promise<T>): Promise<T> {
-  return place.advanceUntil(work, 1_000)
-}
 
 /** Time passes, and what it starts runs. */
 async function pass(ms: number): Promise<void> {
@@ -35,11 +30,11 @@ async function storedCell(backups: { maxLagMs?: number }) {
   const store = await place.create({ objectStore: failing, backups })
   const cell = createLedger(store)
   addRow(cell, 'one')
-  const { version } = await soon(store.backups.snapshot(cell.id))
+  const { version } = await place.soon(store.backups.snapshot(cell.id))
   place.clock.advance(MINUTE_MS)
   addRow(cell, 'two')
-  if (backups.maxLagMs === undefined) await soon(store.backups.incremental(cell.id))
-  else await soon(store.backups.flush())
+  if (backups.maxLagMs === undefined) await place.soon(store.backups.incremental(cell.id))
+  else await place.soon(store.backups.flush())
   const last = (await store.backups.latest(cell.id))?.version
   return { store, id: cell.id, version, last }
 }
@@ -61,7 +56,7 @@ async function afterLoss(store: CellStore, id: string): Promise<string[]> {
   failing.failAt = 0
   place.loseData()
   const again = await place.open({ objectStore: failing })
-  await soon(again.openCell(id).ensureLocal())
+  await place.soon(again.openCell(id).ensureLocal())
   const rows = notes(again.openCell(id))
   await place.close(again)
   return rows
@@ -74,7 +69,7 @@ describe('A restore that is refused although its mark is stored', () => {
     async (backups) => {
       const { store, id, version, last } = await storedCell(backups)
       failing.failFromHere(1, ofMark)
-      await rejectedBy(soon(store.backups.restore(id, { version })))
+      await rejectedBy(place.soon(store.backups.restore(id, { version })))
       // Neither the mark can be removed, nor a version be stored.
       failing.failFromHere(1)
       await pass(2 * MINUTE_MS)
@@ -88,7 +83,7 @@ describe('A restore that is refused although its mark is stored', () => {
   test('does so if marks can never be removed', async () => {
     const { store, id, version, last } = await storedCell(SHIPPED)
     failing.failFromHere(1, ofMark)
-    await rejectedBy(soon(store.backups.restore(id, { version })))
+    await rejectedBy(place.soon(store.backups.restore(id, { version })))
     await untilNewer(store, id, last)
     expect(await afterLoss(store, id)).toEqual(ROWS)
   })
@@ -99,7 +94,7 @@ describe('A restore that is refused although its mark is stored', () => {
     // The PUT is still on its way when the object store answers that there is nothing to remove.
     failing.inner.delete = async () => {}
     failing.failFromHere(1, (call, key) => call === 'put' && ofMark(call, key))
-    await rejectedBy(soon(store.backups.restore(id, { version })))
+    await rejectedBy(place.soon(store.backups.restore(id, { version })))
     failing.inner.delete = kept
     await untilNewer(store, id, last)
     expect(await afterLoss(store, id)).toEqual(ROWS)
@@ -108,7 +103,7 @@ describe('A restore that is refused although its mark is stored', () => {
   test('does so if the store is closed once the object store answers again', async () => {
     const { store, id, version } = await storedCell(SHIPPED)
     failing.failFromHere(1, ofMark)
-    await rejectedBy(soon(store.backups.restore(id, { version })))
+    await rejectedBy(place.soon(store.backups.restore(id, { version })))
     failing.failAt = 0
     await place.close(store)
     expect(await afterLoss(await place.open({ objectStore: failing }), id)).toEqual(ROWS)
@@ -124,11 +119,11 @@ test.each([
     const { store, id, version, last } = await storedCell(SHIPPED)
     failing.afterTheFact = false
     failing.failFromHere(1, fails)
-    await rejectedBy(soon(store.backups.restore(id, { version })))
+    await rejectedBy(place.soon(store.backups.restore(id, { version })))
     failing.failAt = 0
     await untilNewer(store, id, last)
     addRow(store.openCell(id), 'three')
-    expect((await soon(store.backups.flush())).withoutHistory).toEqual([])
+    expect((await place.soon(store.backups.flush())).withoutHistory).toEqual([])
     expect(await afterLoss(store, id)).toEqual([...ROWS, 'three'])
   },
 )

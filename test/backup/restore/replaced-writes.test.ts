@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { CellError } from '../../../src/errors.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import { CellsInProcess } from '../../../src/store/cells-in-process.ts'
@@ -8,14 +8,7 @@ import { rejectedBy } from '../../support/thrown.ts'
 
 const SHIPPED = { backups: { maxLagMs: 3_600_000 } }
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
-
-function soon<T>(work: Promise<T>): Promise<T> {
-  return place.advanceUntil(work, 1_000)
-}
+const place = ScratchPlace.perTest()
 
 /** Runs right before each switch. */
 function beforeInstall(run: () => Promise<void>): void {
@@ -33,8 +26,8 @@ function beforeInstall(run: () => Promise<void>): void {
 async function afterTotalLoss(store: CellStore, id: string): Promise<CellStore> {
   await place.close(store)
   place.loseData()
-  const again = await soon(place.open(SHIPPED))
-  await soon(again.openCell(id).ensureLocal())
+  const again = await place.soon(place.open(SHIPPED))
+  await place.soon(again.openCell(id).ensureLocal())
   return again
 }
 
@@ -43,16 +36,16 @@ describe('What is committed right before the switch of a restore', () => {
     const store = await place.create(SHIPPED)
     const cell = createLedger(store)
     addRow(cell, 'kept')
-    await soon(store.backups.snapshot(cell.id))
+    await place.soon(store.backups.snapshot(cell.id))
     beforeInstall(async () => {
       addRow(cell, 'replaced')
-      await soon(store.backups.flush())
+      await place.soon(store.backups.flush())
     })
-    await soon(store.backups.restore(cell.id))
+    await place.soon(store.backups.restore(cell.id))
     vi.restoreAllMocks()
     expect(notes(cell)).toEqual(['kept'])
     place.clock.advance(1_000)
-    await soon(store.backups.restore(cell.id, { timestamp: place.clock.now() }))
+    await place.soon(store.backups.restore(cell.id, { timestamp: place.clock.now() }))
     expect(notes(cell)).toEqual(['kept'])
     const again = await afterTotalLoss(store, cell.id)
     expect(notes(again.openCell(cell.id))).toEqual(['kept'])
@@ -67,7 +60,7 @@ describe('What is committed while a restore of an unchanged cell is at work', ()
       const store = await place.create(SHIPPED)
       const cell = createLedger(store)
       addRow(cell, 'kept')
-      await soon(store.backups.snapshot(cell.id))
+      await place.soon(store.backups.snapshot(cell.id))
       place.clock.advance(1_000)
       let timestamp = 0
       beforeInstall(async () => {
@@ -75,14 +68,14 @@ describe('What is committed while a restore of an unchanged cell is at work', ()
         timestamp = place.clock.now()
         place.clock.advance(1_000)
       })
-      await soon(store.backups.restore(cell.id))
+      await place.soon(store.backups.restore(cell.id))
       vi.restoreAllMocks()
       if (when === 'once it has changed') {
         addRow(cell, 'new')
-        await soon(store.backups.incremental(cell.id))
+        await place.soon(store.backups.incremental(cell.id))
       }
       const from = { cellId: cell.id, timestamp }
-      const error = await rejectedBy(soon(store.createCell({ from })))
+      const error = await rejectedBy(place.soon(store.createCell({ from })))
       expect(error).toMatchObject({ code: 'backup_not_found' })
       await place.close(store)
     },
@@ -94,9 +87,9 @@ describe('A restore that fails after its mark is stored', () => {
   async function changedCell(objectStore: FailingStore) {
     const store = await place.create({ ...SHIPPED, objectStore })
     const cell = createLedger(store)
-    const { version } = await soon(store.backups.snapshot(cell.id))
+    const { version } = await place.soon(store.backups.snapshot(cell.id))
     addRow(cell, 'one')
-    await soon(store.backups.flush())
+    await place.soon(store.backups.flush())
     addRow(cell, 'two')
     return { store, cell, version }
   }
@@ -123,7 +116,7 @@ describe('A restore that fails after its mark is stored', () => {
     const { store, cell, version } = await changedCell(failing)
     const abort = new AbortController()
     prepare(failing, abort)
-    await rejectedBy(soon(store.backups.restore(cell.id, { version, signal: abort.signal })))
+    await rejectedBy(place.soon(store.backups.restore(cell.id, { version, signal: abort.signal })))
     vi.restoreAllMocks()
     expect(notes(cell)).toEqual(['one', 'two'])
     const again = await afterTotalLoss(store, cell.id)
@@ -135,12 +128,12 @@ describe('A restore that fails after its mark is stored', () => {
     const failing = new FailingStore(place.folder())
     const { store, cell, version } = await changedCell(failing)
     // As over HTTP, where a deletion stores the cell's last state.
-    await soon(store.backups.incremental(cell.id))
+    await place.soon(store.backups.incremental(cell.id))
     beforeInstall(async () => store.deleteCell(cell.id))
-    const restored = await rejectedBy(soon(store.backups.restore(cell.id, { version })))
+    const restored = await rejectedBy(place.soon(store.backups.restore(cell.id, { version })))
     expect(restored.code).toBe('cell_not_found')
     vi.restoreAllMocks()
-    const copy = await soon(store.createCell({ from: { cellId: cell.id } }))
+    const copy = await place.soon(store.createCell({ from: { cellId: cell.id } }))
     expect(notes(copy)).toEqual(['one', 'two'])
     await place.close(store)
   })
@@ -148,10 +141,10 @@ describe('A restore that fails after its mark is stored', () => {
   test('keeps the mark of the restore before it', async () => {
     const failing = new FailingStore(place.folder())
     const { store, cell, version } = await changedCell(failing)
-    const { replacedAt } = await soon(store.backups.restore(cell.id, { version }))
+    const { replacedAt } = await place.soon(store.backups.restore(cell.id, { version }))
     beforeInstall(() => Promise.reject(new Error('the disk is full')))
     const timestamp = replacedAt as number
-    await rejectedBy(soon(store.backups.restore(cell.id, { timestamp })))
+    await rejectedBy(place.soon(store.backups.restore(cell.id, { timestamp })))
     vi.restoreAllMocks()
     const again = await afterTotalLoss(store, cell.id)
     expect(notes(again.openCell(cell.id))).toEqual([])

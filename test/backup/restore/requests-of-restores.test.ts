@@ -37,37 +37,32 @@ class ReadingStore extends RecordingStore {
   }
 }
 
-let place: ScratchPlace
+const place = ScratchPlace.perTest()
 let recording: ReadingStore
 let store: CellStore
 beforeEach(async () => {
-  place = new ScratchPlace()
   recording = new ReadingStore(place.folder())
   store = await place.create({ objectStore: recording, ...shipped })
-  return () => soon(store.close())
+  return () => place.soon(store.close())
 })
-
-function soon<T>(work: Promise<T>): Promise<T> {
-  return place.advanceUntil(work, 1_000)
-}
 
 async function ship(cell: Cell, bytes: number): Promise<number> {
   place.clock.advance(1_000)
   addRow(store.openCell(cell.id), 'row', bytes)
   const now = place.clock.now()
-  await soon(store.backups.flush())
+  await place.soon(store.backups.flush())
   return now
 }
 
 /** Of a node that knows nothing of the log yet. */
 async function restart(): Promise<void> {
-  await soon(store.close())
+  await place.soon(store.close())
   store = await place.open({ objectStore: recording, ...shipped })
 }
 
 async function counted(work: () => Promise<unknown>) {
   recording.forget()
-  await soon(work())
+  await place.soon(work())
   const { logBytes, largestRead } = recording
   const [gets, heads, lists] = (['get', 'head', 'list'] as const).map((call) => recording.ofLog(call))
   return { gets, heads, lists, logBytes, largestRead }
@@ -77,7 +72,7 @@ describe('Of the log,', () => {
   test('a plan asks for each manifest, and for the ends of the objects that have the cell; a restore for the bytes, too; nothing is read twice', async () => {
     const cell = createLedger(store)
     const other = createLedger(store)
-    for (const { id } of [cell, other]) await soon(store.backups.snapshot(id))
+    for (const { id } of [cell, other]) await place.soon(store.backups.snapshot(id))
     let [timestamp, own, objects] = [0, 0, 0]
     for (const n of [4, 8]) {
       for (let i = 0; i < n; i++) timestamp = await ship(cell, 500_000)

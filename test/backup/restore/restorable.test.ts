@@ -1,5 +1,5 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
-import { beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { restorableRanges } from '../../../src/backup/restore/restorable-ranges.ts'
 import type { RestorableRange } from '../../../src/backup/versions/backup-types.ts'
 import { listingOf } from '../../../src/backup/versions/version-index.ts'
@@ -9,20 +9,12 @@ import { ForeignProgram } from '../../support/backup/foreign-program.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { rejectedBy } from '../../support/thrown.ts'
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
+const place = ScratchPlace.perTest()
 
 const MINUTE_MS = 60_000
 
 /** Flushes alone ship: the longest lag is over after all tests. */
 const shipped = { backups: { maxLagMs: 3_600_000 } }
-
-/** Lets the time pass that a flush waits, but no lag. */
-function soon<T>(work: Promise<T>): Promise<T> {
-  return place.advanceUntil(work, 1_000)
-}
 
 function minute(): number {
   place.clock.advance(MINUTE_MS)
@@ -32,7 +24,7 @@ function minute(): number {
 /** A cell with a version. */
 async function newCell(store: CellStore): Promise<Cell> {
   const cell = createLedger(store)
-  await soon(store.backups.snapshot(cell.id))
+  await place.soon(store.backups.snapshot(cell.id))
   minute()
   return cell
 }
@@ -48,7 +40,7 @@ async function rangesOf(store: CellStore, { id }: Cell): Promise<RestorableRange
 }
 
 function restore(store: CellStore, { id }: Cell, timestamp: number) {
-  return soon(store.backups.restore(id, { timestamp }))
+  return place.soon(store.backups.restore(id, { timestamp }))
 }
 
 /** What is in the log and the file of the cell is moved by another program: nobody knows what it changed. */
@@ -60,8 +52,8 @@ async function endHistory(cell: Cell): Promise<void> {
 }
 
 async function loseAll(store: CellStore): Promise<CellStore> {
-  await soon(store.core.catalogStored())
-  await soon(store.close())
+  await place.soon(store.core.catalogStored())
+  await place.soon(store.close())
   place.loseData()
   return await place.open(shipped)
 }
@@ -71,10 +63,10 @@ describe('What is said to be restorable, is, and nothing else:', () => {
     const store = await place.create(shipped)
     const cell = await newCell(store)
     const time = commit(cell, 'shipped')
-    await soon(store.backups.flush())
+    await place.soon(store.backups.flush())
     const between = minute()
     minute()
-    await soon(store.backups.incremental(cell.id))
+    await place.soon(store.backups.incremental(cell.id))
     const again = await loseAll(store)
     const [range] = await rangesOf(again, cell)
     expect(range?.to).toBeGreaterThan(between + MINUTE_MS / 2)
@@ -82,24 +74,24 @@ describe('What is said to be restorable, is, and nothing else:', () => {
       expect(await restore(again, cell, moment)).toMatchObject({ timestamp: time })
       expect(notes(again.openCell(cell.id))).toEqual(['shipped'])
     }
-    await soon(again.close())
+    await place.soon(again.close())
   })
 
   test('between two versions of a cell that has not changed, whatever the log has', async () => {
     const store = await place.create(shipped)
     const cell = await newCell(store)
     const between = minute()
-    await soon(store.backups.snapshot(cell.id))
+    await place.soon(store.backups.snapshot(cell.id))
     const to = place.clock.now()
     // With it the moments between the creation and the first version are stored, too.
-    await soon(store.backups.flush())
+    await place.soon(store.backups.flush())
     expect(await rangesOf(store, cell)).toMatchObject([
       { to: expect.toSatisfy((time) => time >= to - 2_000) },
     ])
     const again = await loseAll(store)
     await restore(again, cell, between)
     expect(notes(again.openCell(cell.id))).toEqual([])
-    await soon(again.close())
+    await place.soon(again.close())
   })
 
   test('also of a cell that is idle while others commit, although few log objects are read', async () => {
@@ -108,8 +100,8 @@ describe('What is said to be restorable, is, and nothing else:', () => {
     for (let i = 0; i < 60; i++) {
       if (i === 20) addRow(cell, 'shipped')
       commit(other, `row ${i}`)
-      await soon(store.backups.flush())
-      if (i === 25) await soon(store.backups.incremental(cell.id))
+      await place.soon(store.backups.flush())
+      if (i === 25) await place.soon(store.backups.incremental(cell.id))
     }
     const { index, logIndex } = store.core.destination as NonNullable<typeof store.core.destination>
     const listed = await index.versions(cell.id)
@@ -120,7 +112,7 @@ describe('What is said to be restorable, is, and nothing else:', () => {
     const ranges = (objectsMax?: number) => restorableRanges(logIndex, page, { objectsMax })
     expect(await ranges()).toEqual([{ from: versions.at(-1)?.log?.at, to: versions[0]?.log?.at }])
     expect(await ranges(66)).toEqual(await ranges())
-    await soon(store.close())
+    await place.soon(store.close())
   })
 
   test('not between two versions, if the history ended before all was shipped that the second one holds', async () => {
@@ -129,20 +121,20 @@ describe('What is said to be restorable, is, and nothing else:', () => {
     const time = commit(cell, 'only in a version')
     const between = minute()
     minute()
-    await soon(store.backups.incremental(cell.id))
+    await place.soon(store.backups.incremental(cell.id))
     minute()
     await endHistory(cell)
     minute()
     // This object has all of the cells that have a history.
     addRow(other, 'shipped')
-    await soon(store.backups.flush())
+    await place.soon(store.backups.flush())
     const ranges = await rangesOf(store, cell)
     for (const moment of [time, between])
       expect(ranges.filter(({ from, to }) => from <= moment && moment <= to)).toEqual([])
     const refused = await rejectedBy(restore(store, cell, between))
     expect(refused.code).toBe('backup_not_found')
     expect(refused.details.restorableTo).toBeLessThan(time)
-    await soon(store.close())
+    await place.soon(store.close())
   })
 
   test('not after a base was cut, by what was shipped of others while it was uploaded', async () => {
@@ -155,9 +147,9 @@ describe('What is said to be restorable, is, and nothing else:', () => {
     const committed = commit(cell, 'during the upload')
     minute()
     addRow(other, 'shipped')
-    await Promise.all([soon(store.backups.flush()), upload])
+    await Promise.all([place.soon(store.backups.flush()), upload])
     minute()
-    await soon(store.backups.incremental(cell.id))
+    await place.soon(store.backups.incremental(cell.id))
     await endHistory(cell)
     const refused = await restore(store, cell, committed + 1).then(
       () => undefined,
@@ -165,7 +157,7 @@ describe('What is said to be restorable, is, and nothing else:', () => {
     )
     if (refused === undefined) expect(notes(cell)).toEqual(['during the upload'])
     else expect(refused).toMatchObject({ code: 'backup_not_found' })
-    await soon(store.close())
+    await place.soon(store.close())
   })
 })
 
@@ -181,13 +173,13 @@ test('What is committed in the millisecond of a version is not in it, and comes 
   const cut = historyOf()?.at as number
   addRow(cell, 'after the cut')
   expect(place.clock.now()).toBe(cut)
-  await soon(backup)
-  await soon(store.backups.flush())
+  await place.soon(backup)
+  await place.soon(store.backups.flush())
   await restore(store, cell, cut)
   expect(notes(cell)).toEqual(['in the version'])
   await restore(store, cell, cut + 1)
   expect(notes(cell)).toEqual(['in the version', 'after the cut'])
-  await soon(store.close())
+  await place.soon(store.close())
 })
 
 describe('A moment at which the cell had committed what is stored nowhere', () => {
@@ -195,7 +187,7 @@ describe('A moment at which the cell had committed what is stored nowhere', () =
     const store = await place.create(shipped)
     const cell = await newCell(store)
     const known = commit(cell, 'shipped')
-    await soon(store.backups.flush())
+    await place.soon(store.backups.flush())
     minute()
     await endHistory(cell)
     const timestamp = minute()
@@ -205,30 +197,32 @@ describe('A moment at which the cell had committed what is stored nowhere', () =
       () => store.backups.restore(cell.id, { timestamp }),
     ]
     for (const ask of asked) {
-      const refused = await rejectedBy(soon(ask()))
+      const refused = await rejectedBy(place.soon(ask()))
       expect(refused).toMatchObject({ code: 'backup_not_found', details: { restorableTo: known } })
     }
-    const branch = await soon(store.createCell({ from: { cellId: cell.id, timestamp: known } }))
+    const branch = await place.soon(store.createCell({ from: { cellId: cell.id, timestamp: known } }))
     expect(notes(branch)).toEqual(['shipped'])
     expect(notes(cell)).toEqual(['shipped', 'moved by another program'])
-    await soon(store.close())
+    await place.soon(store.close())
   })
 
   test('is refused where nothing is shipped any more', async () => {
     const first = await place.create(shipped)
     const { id } = await newCell(first)
     const known = commit(first.openCell(id), 'shipped')
-    await soon(first.close())
+    await place.soon(first.close())
     const store = await place.open()
     // As long as nothing else is committed, everything is stored.
-    expect(await soon(store.backups.plan(id, { timestamp: minute() }))).toMatchObject({ timestamp: known })
+    expect(await place.soon(store.backups.plan(id, { timestamp: minute() }))).toMatchObject({
+      timestamp: known,
+    })
     const cell = store.openCell(id)
     commit(cell, 'not shipped')
     const refused = await rejectedBy(restore(store, cell, minute()))
     expect(refused).toMatchObject({ code: 'backup_not_found', details: { restorableTo: known } })
     await restore(store, cell, known)
     expect(notes(cell)).toEqual(['shipped'])
-    await soon(store.close())
+    await place.soon(store.close())
   })
 })
 
@@ -236,7 +230,7 @@ test('Plans of an account ship once every five seconds, after the first ten', as
   const store = await place.create(shipped)
   const { id: accountId } = store.accounts.create()
   const { id } = createLedger(store, { accountId })
-  await soon(store.backups.snapshot(id))
+  await place.soon(store.backups.snapshot(id))
   const begun = minute()
   for (let i = 0; i < 14; i++) {
     addRow(store.openCell(id), `row ${i}`)
@@ -244,7 +238,7 @@ test('Plans of an account ship once every five seconds, after the first ten', as
     await place.advanceUntil(plan, 5_000)
   }
   expect(place.clock.now() - begun).toBeGreaterThan(4 * 4_000)
-  await soon(store.close())
+  await place.soon(store.close())
 })
 
 test('A plan ships what is pending, and says the same as the restore that follows', async () => {
@@ -252,11 +246,11 @@ test('A plan ships what is pending, and says the same as the restore that follow
   const cell = await newCell(store)
   const time = commit(cell, 'pending')
   const timestamp = minute()
-  const plan = await soon(store.backups.plan(cell.id, { timestamp }))
+  const plan = await place.soon(store.backups.plan(cell.id, { timestamp }))
   expect(plan).toMatchObject({ timestamp: time, objects: [{}, { key: expect.stringMatching(/^log\//) }] })
   const { version, timestamp: restored } = await restore(store, cell, timestamp)
   expect({ version, timestamp: restored }).toEqual({ version: plan.version, timestamp: plan.timestamp })
-  await soon(store.close())
+  await place.soon(store.close())
 })
 
 describe('A new cell from another one, without a version or time,', () => {
@@ -266,18 +260,18 @@ describe('A new cell from another one, without a version or time,', () => {
     const first = commit(cell, 'first')
     addRow(cell, 'pending')
     const from = { cellId: cell.id }
-    expect(notes(await soon(store.createCell({ from })))).toEqual(['first', 'pending'])
-    await soon(store.backups.incremental(cell.id))
+    expect(notes(await place.soon(store.createCell({ from })))).toEqual(['first', 'pending'])
+    await place.soon(store.backups.incremental(cell.id))
     await restore(store, cell, first - 1)
-    expect(notes(await soon(store.createCell({ from })))).toEqual([])
-    await soon(store.close())
+    expect(notes(await place.soon(store.createCell({ from })))).toEqual([])
+    await place.soon(store.close())
   })
 
   test('lacks what is stored nowhere', async () => {
     const store = await place.create()
     const cell = await newCell(store)
     addRow(cell, 'in no version')
-    expect(notes(await soon(store.createCell({ from: { cellId: cell.id } })))).toEqual([])
-    await soon(store.close())
+    expect(notes(await place.soon(store.createCell({ from: { cellId: cell.id } })))).toEqual([])
+    await place.soon(store.close())
   })
 })

@@ -2,16 +2,12 @@ import { execFileSync } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
 import Database from 'better-sqlite3'
-import { afterEach, describe, expect, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { finishRestore, installRestored } from '../../../src/backup/restore/restore-install.ts'
 import { CellPaths } from '../../../src/base/store-paths.ts'
 import type { Random } from '../../support/random.ts'
 import { seededRandom } from '../../support/seed.ts'
 import { filesBelow, tempDirectory } from '../../support/temp-directory.ts'
-
-afterEach(() => {
-  vi.restoreAllMocks()
-})
 
 /** A cell keeps its restored database beside its own; the catalog in a folder of its own. */
 const LAYOUTS = {

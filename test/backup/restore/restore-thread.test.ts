@@ -1,5 +1,5 @@
 import fs from 'node:fs'
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import type { Manifest } from '../../../src/backup/archive/manifest.ts'
 import { bufferBody } from '../../../src/backup/object-store/object-store.ts'
 import { RestoreTasks } from '../../../src/backup/restore/restore-tasks.ts'
@@ -16,13 +16,7 @@ const MIB = 1_048_576
 const LARGE = 5 * MIB
 const STREAMED = 9 * MIB
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
-afterEach(() => {
-  vi.restoreAllMocks()
-})
+const place = ScratchPlace.perTest()
 
 /** What is done with incoming databases on this thread, which serves. */
 function tasksHere(): string[] {

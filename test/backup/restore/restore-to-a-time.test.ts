@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { BackupInfo } from '../../../src/backup/versions/version-index.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
@@ -8,18 +8,10 @@ import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/
 import { rejectedBy } from '../../support/thrown.ts'
 import { turnsUntil } from '../../support/turns.ts'
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
+const place = ScratchPlace.perTest()
 
 /** Flushes alone ship: the longest lag is over after all tests. */
 const shipped = { backups: { maxLagMs: 3_600_000 } }
-
-/** Lets the time pass that a flush waits, but no lag. */
-function soon<T>(work: Promise<T>): Promise<T> {
-  return place.advanceUntil(work, 1_000)
-}
 
 /** The rows of a cell, and when each was committed: what a restore to any time has to bring back. */
 class Oracle {
@@ -44,8 +36,8 @@ class Oracle {
 /** A restore of any cell here ships what all cells have committed. */
 async function shipping(store: CellStore): Promise<() => Promise<unknown>> {
   const { id } = createLedger(store)
-  const { version } = await soon(store.backups.snapshot(id))
-  return () => soon(store.backups.restore(id, { version }))
+  const { version } = await place.soon(store.backups.snapshot(id))
+  return () => place.soon(store.backups.restore(id, { version }))
 }
 
 /** What may happen to an object, given its bytes and those of the next one. */
@@ -65,7 +57,7 @@ function flipped(bytes: Buffer, at: number): Buffer {
 }
 
 function restore(store: CellStore, cellId: string, timestamp: number) {
-  return soon(store.backups.restore(cellId, { timestamp }))
+  return place.soon(store.backups.restore(cellId, { timestamp }))
 }
 
 describe('A restore to a time', () => {
@@ -73,10 +65,10 @@ describe('A restore to a time', () => {
     const store = await place.create(shipped)
     const cell = createLedger(store)
     const oracle = new Oracle(cell)
-    await soon(store.backups.snapshot(cell.id))
+    await place.soon(store.backups.snapshot(cell.id))
     for (let i = 0; i < 12; i++) {
       oracle.commit(`row ${i}`)
-      if (i % 5 === 4) await soon(store.backups.incremental(cell.id))
+      if (i % 5 === 4) await place.soon(store.backups.incremental(cell.id))
     }
     const first = oracle.commits[0]?.time as number
     const { replacedAt } = await restore(store, cell.id, first)
@@ -91,38 +83,38 @@ describe('A restore to a time', () => {
     }
     await restore(store, cell.id, replacedAt as number)
     expect(notes(cell)).toEqual(oracle.commits.at(-1)?.rows)
-    await soon(store.close())
+    await place.soon(store.close())
   })
 
   test('after a total loss, everything that was shipped comes back; and after a restore to a time, exactly that', async () => {
     const store = await place.create(shipped)
     const cell = createLedger(store)
     const oracle = new Oracle(cell)
-    await soon(store.backups.snapshot(cell.id))
+    await place.soon(store.backups.snapshot(cell.id))
     const ship = await shipping(store)
     for (let i = 0; i < 4; i++) oracle.commit(`row ${i}`)
     await ship()
-    await soon(store.close())
+    await place.soon(store.close())
     place.loseData()
     const again = await place.open(shipped)
-    await soon(again.backups.ensureLocal(cell.id))
+    await place.soon(again.backups.ensureLocal(cell.id))
     expect(notes(again.openCell(cell.id))).toEqual(oracle.commits.at(-1)?.rows)
 
     const { time, rows } = oracle.commits[1] as (typeof oracle.commits)[number]
     await restore(again, cell.id, time)
-    await soon(again.close())
+    await place.soon(again.close())
     place.loseData()
     const third = await place.open(shipped)
-    await soon(third.backups.ensureLocal(cell.id))
+    await place.soon(third.backups.ensureLocal(cell.id))
     expect(notes(third.openCell(cell.id))).toEqual(rows)
-    await soon(third.close())
+    await place.soon(third.close())
   })
 
   test('after a total loss, a listing that lacks the newest versions sets no cell back whose log shows that there are some', async () => {
     const store = await place.create(shipped)
     const cell = createLedger(store)
     const oracle = new Oracle(cell)
-    await soon(store.backups.snapshot(cell.id))
+    await place.soon(store.backups.snapshot(cell.id))
     for (let i = 0; i < 3; i++) oracle.commit(`row ${i}`)
     await restore(store, cell.id, oracle.commits[0]?.time as number)
     // A history of its own begins with the base that it gets at once.
@@ -134,18 +126,18 @@ describe('A restore to a time', () => {
     const ship = await shipping(store)
     oracle.commit('after the restore')
     await ship()
-    await soon(store.close())
+    await place.soon(store.close())
     const [stored, unlisted] = [path.join(place.objects, version), path.join(place.root, 'unlisted')]
     fs.renameSync(stored, unlisted)
     place.loseData()
     const again = await place.open(shipped)
-    const refused = await rejectedBy(soon(again.backups.ensureLocal(cell.id)))
+    const refused = await rejectedBy(place.soon(again.backups.ensureLocal(cell.id)))
     expect(refused.code).toBe('object_store_unavailable')
     expect(refused.message).toContain('that the object store does not list')
     fs.renameSync(unlisted, stored)
-    await soon(again.backups.ensureLocal(cell.id))
+    await place.soon(again.backups.ensureLocal(cell.id))
     expect(notes(again.openCell(cell.id))).toEqual(oracle.commits.at(-1)?.rows)
-    await soon(again.close())
+    await place.soon(again.close())
   })
 
   test.each(Object.keys(DAMAGE))(
@@ -155,7 +147,7 @@ describe('A restore to a time', () => {
       const ship = await shipping(store)
       const cell = createLedger(store)
       const other = createLedger(store)
-      for (const { id } of [cell, other]) await soon(store.backups.snapshot(id))
+      for (const { id } of [cell, other]) await place.soon(store.backups.snapshot(id))
       const commits: { time: number; rows: string[] }[] = []
       for (let i = 0; i < 4; i++) {
         place.clock.advance(60_000)
@@ -165,7 +157,7 @@ describe('A restore to a time', () => {
         if (i === 3) addRow(store.openCell(other.id), 'late')
         await ship()
       }
-      await soon(store.close())
+      await place.soon(store.close())
       const log = path.join(place.objects, 'log')
       const objects = fs.readdirSync(log).sort()
       const [bad, last] = objects.slice(-2).map((name) => path.join(log, name)) as [string, string]
@@ -174,12 +166,12 @@ describe('A restore to a time', () => {
       if (damaged !== undefined) fs.writeFileSync(bad, damaged)
       place.loseData()
       const again = await place.open(shipped)
-      const refused = await soon(
-        again.backups.restore(cell.id, { timestamp: commits[3]?.time as number }),
-      ).then(
-        () => undefined,
-        (error) => error,
-      )
+      const refused = await place
+        .soon(again.backups.restore(cell.id, { timestamp: commits[3]?.time as number }))
+        .then(
+          () => undefined,
+          (error) => error,
+        )
       const key = `log/${path.basename(bad)}`
       expect(refused).toMatchObject({ code: 'backup_corrupt', details: { version: key } })
       expect(refused.message).toContain(key)
@@ -187,9 +179,9 @@ describe('A restore to a time', () => {
       expect(restorableTo).toBeGreaterThanOrEqual(commits[1]?.time as number)
       await restore(again, cell.id, restorableTo)
       expect(notes(again.openCell(cell.id))).toEqual(commits[1]?.rows)
-      await soon(again.backups.ensureLocal(other.id))
+      await place.soon(again.backups.ensureLocal(other.id))
       expect(notes(again.openCell(other.id))).toEqual(['late'])
-      await soon(again.close())
+      await place.soon(again.close())
     },
   )
 })

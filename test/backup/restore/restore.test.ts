@@ -1,7 +1,8 @@
 import fs from 'node:fs'
 import { setImmediate } from 'node:timers/promises'
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { versionOf } from '../../../src/backup/versions/object-keys.ts'
+import { definedOnly } from '../../../src/base/option-shapes.ts'
 import { CellError } from '../../../src/errors.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
@@ -13,13 +14,7 @@ import { codeOf, rejectedBy } from '../../support/thrown.ts'
 
 const STRANGER = '5d2c0f11-1c1b-4c7e-8a44-3b5a1f6e7d22'
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
-afterEach(() => {
-  vi.restoreAllMocks()
-})
+const place = ScratchPlace.perTest()
 
 /** A cell with a base and two incrementals, and a row that is in none of them. */
 async function createChain(store: CellStore, options: { accountId?: string } = {}) {
@@ -225,12 +220,16 @@ describe('A restore is refused', () => {
     const { cell, versions } = await createChain(store, { accountId: mine })
     recording.forget()
     for (const version of [undefined, versions[0], versionOf(cell.id, 0)]) {
-      const error = await rejectedBy(store.backups.restore(cell.id, { accountId: other, version }))
+      const error = await rejectedBy(
+        store.backups.restore(cell.id, definedOnly({ accountId: other, version })),
+      )
       expect(error.code).toBe('cell_not_found')
     }
     expect(recording.calls).toEqual([])
     for (const version of [undefined, versionOf(STRANGER, 0)]) {
-      const error = await rejectedBy(store.backups.restore(STRANGER, { accountId: other, version }))
+      const error = await rejectedBy(
+        store.backups.restore(STRANGER, definedOnly({ accountId: other, version })),
+      )
       expect(error.code).toBe('cell_not_found')
     }
     expect(notes(cell)).toEqual(LIVE)

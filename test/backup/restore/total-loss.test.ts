@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { setImmediate } from 'node:timers/promises'
-import { beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { readManifest } from '../../../src/backup/archive/archive-reader.ts'
 import { bufferBody, type ObjectStore } from '../../../src/backup/object-store/object-store.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
@@ -17,10 +17,7 @@ import { filesBelow } from '../../support/temp-directory.ts'
 import { codeOf, rejectedBy } from '../../support/thrown.ts'
 import { turnsUntil } from '../../support/turns.ts'
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
+const place = ScratchPlace.perTest()
 
 /** Opens what is left after the loss of everything local. */
 async function afterTotalLoss(
@@ -406,8 +403,12 @@ describe('The catalog’s own backup', () => {
     expect(codeOf(() => store.openCell(store.id))).toBe('cell_not_found')
     expect(codeOf(() => store.openCell(store.id))).toBe('cell_not_found')
     const [version] = catalogVersions(store.id)
-    expect((await rejectedBy(store.backups.restore(store.id, { version }))).code).toBe('cell_not_found')
+    expect((await rejectedBy(store.backups.restore(store.id, { version: version as string }))).code).toBe(
+      'cell_not_found',
+    )
     const cell = createLedger(store)
-    expect((await rejectedBy(store.backups.restore(cell.id, { version }))).code).toBe('backup_not_found')
+    expect((await rejectedBy(store.backups.restore(cell.id, { version: version as string }))).code).toBe(
+      'backup_not_found',
+    )
   })
 })

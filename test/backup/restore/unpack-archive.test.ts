@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { decompressSeekable, decompressWhole } from '../../../src/backup/archive/seekable-zstd.ts'
 import { RestoreThread } from '../../../src/backup/restore/restore-thread.ts'
 import { archiveOf, inChunks, manifestOf, memberOf } from '../../support/backup/archives.ts'
@@ -10,13 +10,7 @@ import { rejectedBy } from '../../support/thrown.ts'
 
 const MIB = 1_048_576
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
-afterEach(() => {
-  vi.restoreAllMocks()
-})
+const place = ScratchPlace.perTest()
 
 /** The tasks of all restore threads. */
 function threadTasks(): string[] {

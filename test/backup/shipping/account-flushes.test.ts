@@ -5,14 +5,13 @@ import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/
 import { collectAll } from '../../support/s3/object-store-checks.ts'
 import { rejectedBy } from '../../support/thrown.ts'
 
-let place: ScratchPlace
+const place = ScratchPlace.perTest()
 let store: CellStore
 let accountId: string
 /** Of the account: with a row of it, each flush has something to ship. */
 let writer: Cell
 
 beforeEach(async () => {
-  place = new ScratchPlace()
   // Flushes alone ship: the longest lag is over after all tests.
   store = await place.create({ backups: { maxLagMs: 3_600_000 } })
   accountId = store.accounts.create().id
@@ -66,9 +65,8 @@ describe('What an account asks for and what ships', () => {
     expect(paced.objects).toBeLessThanOrEqual(20)
     const owners = () => store.backups.restore(cell.id)
     expect((await inARow(10, owners, atOnce)).ms).toBeLessThan(1_000)
-    const ofVersion = await store.backups.latest(cell.id)
-    const branch = () =>
-      store.createCell({ from: { cellId: cell.id, version: ofVersion?.version }, accountId })
+    const { version = '' } = (await store.backups.latest(cell.id)) ?? {}
+    const branch = () => store.createCell({ from: { cellId: cell.id, version }, accountId })
     expect((await inARow(3, branch, atOnce)).ms).toBeLessThan(1_000)
     await soon(store.close())
   })

@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { backedUpTo } from '../../../src/backup/shipping/backed-up-to.ts'
 import { FailingStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, ScratchPlace } from '../../support/backup/scratch-store.ts'
@@ -7,10 +7,7 @@ import { openWorkerStore } from '../../support/worker-store.ts'
 
 const LAG_MS = 10_000
 const HOUR_MS = 3_600_000
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
+const place = ScratchPlace.perTest()
 
 describe('What a cell is backed up to', () => {
   test('is null before anything is stored, then the cut of its version, and then what is shipped; an idle cell keeps up', async () => {

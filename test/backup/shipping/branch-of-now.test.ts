@@ -8,29 +8,23 @@ const SHIPPED = {
   backups: { maxLagMs: 3_600_000, snapshotEveryMs: null, incrementalEveryMs: null, drillEveryMs: null },
 }
 
-let place: ScratchPlace
+const place = ScratchPlace.perTest()
 let store: CellStore
 beforeEach(async () => {
-  place = new ScratchPlace()
   store = await place.create(SHIPPED)
 })
 
-/** Lets the time pass that a flush waits, but no lag. */
-function soon<T>(work: Promise<T>): Promise<T> {
-  return place.advanceUntil(work, 1_000)
-}
-
 async function notesOfBranch({ id: cellId }: Cell): Promise<unknown[]> {
-  return notes(await soon(store.createCell({ from: { cellId } })))
+  return notes(await place.soon(store.createCell({ from: { cellId } })))
 }
 
 describe('A new cell with the present state of another one has all that this one has committed', () => {
   test('since a restore, although no version holds that yet', async () => {
     const cell = createLedger(store)
     addRow(cell, 'before')
-    const { version } = await soon(store.backups.snapshot(cell.id))
+    const { version } = await place.soon(store.backups.snapshot(cell.id))
     addRow(cell, 'replaced')
-    await soon(store.backups.restore(cell.id, { version }))
+    await place.soon(store.backups.restore(cell.id, { version }))
     addRow(cell, 'after')
     expect(await notesOfBranch(cell)).toEqual(['before', 'after'])
   })

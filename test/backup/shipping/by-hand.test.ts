@@ -19,19 +19,14 @@ import { tempDirectory } from '../../support/temp-directory.ts'
 /** Flushes alone ship: the longest lag is over after all tests. */
 const OPTIONS = { checkpointBytes: 40_000, openCellsMax: 1, backups: { maxLagMs: 3_600_000 } }
 
-let place: ScratchPlace
+const place = ScratchPlace.perTest()
 let store: CellStore
 let commits: { time: number; rows: string[] }[]
 beforeEach(async () => {
-  place = new ScratchPlace()
   store = await place.create(OPTIONS)
   commits = []
-  return () => soon(store.close())
+  return () => place.soon(store.close())
 })
-
-function soon<T>(work: Promise<T>): Promise<T> {
-  return place.advanceUntil(work, 1_000)
-}
 
 function commit(cell: Cell, bytes?: number): void {
   place.clock.advance(1_000)
@@ -39,7 +34,7 @@ function commit(cell: Cell, bytes?: number): void {
   commits.push({ time: place.clock.now(), rows: notes(cell) })
 }
 
-const flush = () => soon(store.backups.flush())
+const flush = () => place.soon(store.backups.flush())
 
 const rowsOf = (file: string) => query(file, 'SELECT note FROM ledger ORDER BY n').flat()
 
@@ -76,7 +71,7 @@ async function ship(
 
 /** What the library makes of the same moment. */
 async function byTheLibrary(cellId: string, timestamp: number): Promise<string> {
-  const { id } = await soon(store.createCell({ from: { cellId, timestamp } }))
+  const { id } = await place.soon(store.createCell({ from: { cellId, timestamp } }))
   return digestOfFile(place.paths.cell(id).database)
 }
 
@@ -84,13 +79,13 @@ describe.runIf(HAS_TOOLS)('By hand, as docs/format.md says,', () => {
   test('every moment of a cell comes back as the library restores it, across versions and checkpoints', async () => {
     const cell = createLedger(store)
     const other = createLedger(store)
-    await soon(store.backups.snapshot(cell.id))
+    await place.soon(store.backups.snapshot(cell.id))
     for (let i = 0; i < 8; i++) {
       commit(cell, 12_000)
       // Closes the cell, so that its next commit begins a write-ahead log.
       if (i % 3 === 1) addRow(other, `row ${i}`)
       if (i !== 3) await flush()
-      if (i === 4) await soon(store.backups.incremental(cell.id))
+      if (i === 4) await place.soon(store.backups.incremental(cell.id))
     }
     await flush()
     const pieces = await piecesOf(cell.id)
@@ -109,7 +104,7 @@ describe.runIf(HAS_TOOLS)('By hand, as docs/format.md says,', () => {
   test('what a power loss took back is not in it', async () => {
     const cell = createLedger(store)
     const other = createLedger(store)
-    await soon(store.backups.snapshot(cell.id))
+    await place.soon(store.backups.snapshot(cell.id))
     commit(cell)
     await flush()
     const before = (await piecesOf(cell.id)).at(-1) as StoredPiece
@@ -136,12 +131,12 @@ describe.runIf(HAS_TOOLS)('By hand, as docs/format.md says,', () => {
 
   test('the last state of a lost cell comes back, also after a restore to a time', async () => {
     const cell = createLedger(store)
-    await soon(store.backups.snapshot(cell.id))
+    await place.soon(store.backups.snapshot(cell.id))
     for (let i = 0; i < 3; i++) commit(cell)
     await flush()
     expect(rowsByHand(cell.id, '9999-12-31')).toEqual(commits.at(-1)?.rows)
-    await soon(store.backups.restore(cell.id, { timestamp: commits[1]?.time as number }))
-    await soon(store.close())
+    await place.soon(store.backups.restore(cell.id, { timestamp: commits[1]?.time as number }))
+    await place.soon(store.close())
     place.loseData()
     const newest = fs
       .readdirSync(path.join(place.objects, 'snapshots', cell.id))
@@ -150,7 +145,7 @@ describe.runIf(HAS_TOOLS)('By hand, as docs/format.md says,', () => {
     const stamp = /-at-(.*)$/.exec(newest)?.[1] as string
     const { time } = parseVersion(`snapshots/${cell.id}/backup-${stamp}`) as { time: number }
     store = await place.open(OPTIONS)
-    await soon(store.backups.ensureLocal(cell.id))
+    await place.soon(store.backups.ensureLocal(cell.id))
     expect(rowsByHand(cell.id, time)).toEqual(commits[1]?.rows)
     expect(notes(store.openCell(cell.id))).toEqual(commits[1]?.rows)
   })
@@ -159,7 +154,7 @@ describe.runIf(HAS_TOOLS)('By hand, as docs/format.md says,', () => {
     'a log object that is %s is never passed over',
     async (how) => {
       const cell = createLedger(store)
-      await soon(store.backups.snapshot(cell.id))
+      await place.soon(store.backups.snapshot(cell.id))
       for (let i = 0; i < 4; i++) {
         commit(cell, 3_000)
         await flush()

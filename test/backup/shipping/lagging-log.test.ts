@@ -18,21 +18,16 @@ const DAY_MS = 86_400_000
 /** Flushes alone ship: the longest lag is over after all tests. */
 const shipped = { backups: { maxLagMs: 3_600_000 } }
 
-let place: ScratchPlace
+const place = ScratchPlace.perTest()
 let store: CellStore
 let commits: { cellId: string; time: number }[]
 beforeEach(async () => {
-  place = new ScratchPlace()
   store = await place.create(shipped)
   commits = []
-  return () => soon(store.close())
+  return () => place.soon(store.close())
 })
 
-function soon<T>(work: Promise<T>): Promise<T> {
-  return place.advanceUntil(work, 1_000)
-}
-
-const flush = () => soon(store.backups.flush())
+const flush = () => place.soon(store.backups.flush())
 const keys = async () => (await storedLogs(place.folder())).map(({ key }) => key)
 
 async function ship(cell: Cell): Promise<void> {
@@ -44,7 +39,7 @@ async function ship(cell: Cell): Promise<void> {
 
 /** A new epoch. */
 async function restart(): Promise<void> {
-  await soon(store.close())
+  await place.soon(store.close())
   store = await place.open(shipped)
 }
 
@@ -106,7 +101,7 @@ describe('If the listing lacks log objects that are stored,', () => {
     const busy = createLedger(store)
     const idle = createLedger(store)
     await ship(idle)
-    for (const { id } of [busy, idle]) await soon(store.backups.snapshot(id))
+    for (const { id } of [busy, idle]) await place.soon(store.backups.snapshot(id))
     await ship(idle)
     for (const restarts of [1, 2, 0]) {
       for (let i = 0; i < 2; i++) await ship(busy)
@@ -127,12 +122,12 @@ describe('If the listing lacks log objects that are stored,', () => {
 
   test('retention removes none that is after one that stays', async () => {
     const cell = createLedger(store)
-    await soon(store.backups.snapshot(cell.id))
+    await place.soon(store.backups.snapshot(cell.id))
     for (const restarts of [1, 2, 0]) {
       for (let i = 0; i < 2; i++) await ship(cell)
       for (let i = 0; i < restarts; i++) await restart()
     }
-    await soon(store.backups.incremental(cell.id))
+    await place.soon(store.backups.incremental(cell.id))
     place.clock.advance(2 * DAY_MS)
     await ship(cell)
     const all = await keys()

@@ -20,10 +20,9 @@ const HISTORY_MS = 7 * DAY_MS
 /** The store's own rounds remove nothing: each test runs them itself. */
 const options = { backups: { maxLagMs: HOUR_MS, historyMs: 1_000 * DAY_MS, prune: false } }
 
-let place: ScratchPlace
+const place = ScratchPlace.perTest()
 let store: CellStore
 beforeEach(async () => {
-  place = new ScratchPlace()
   store = await place.create(options)
   return () => place.close(store)
 })

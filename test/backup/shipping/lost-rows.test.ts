@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
-import { beforeEach, describe, expect, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import type { StorePaths } from '../../../src/base/store-paths.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { DiskImage } from '../../support/disk-image.ts'
@@ -10,10 +10,7 @@ import { tempDirectory } from '../../support/temp-directory.ts'
 const MINUTE_MS = 60_000
 const options = { backups: { maxLagMs: 10_000 } } as const
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
+const place = ScratchPlace.perTest()
 
 const soon = <T>(work: Promise<T>): Promise<T> => place.advanceUntil(work, 150)
 

@@ -9,11 +9,10 @@ const MINUTE_MS = 60_000
 const options = { backups: { maxLagMs: 3_600_000 } } as const
 const BY_HAND = "INSERT INTO ledger (note) VALUES ('by hand')"
 
-let place: ScratchPlace
+const place = ScratchPlace.perTest()
 let store: CellStore
 let id: string
 beforeEach(async () => {
-  place = new ScratchPlace()
   store = await place.create(options)
   id = createLedger(store).id
   await soon(store.backups.snapshot(id))

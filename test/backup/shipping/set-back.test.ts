@@ -35,13 +35,12 @@ class BusyStore extends PassingStore {
   }
 }
 
-let place: ScratchPlace
+const place = ScratchPlace.perTest()
 let objectStore: BusyStore
 let log: KeptLog
 let store: CellStore
 let id: string
 beforeEach(() => {
-  place = new ScratchPlace()
   objectStore = new BusyStore(place.folder())
   log = new KeptLog()
 })

@@ -1,5 +1,5 @@
 import Database from 'better-sqlite3'
-import { beforeEach, describe, expect, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import type { BackupDestination } from '../../../src/backup/archiver/backup-destination.ts'
 import { BackupProgressTable } from '../../../src/backup/changes/progress-table.ts'
 import { systemClock } from '../../../src/base/clock.ts'
@@ -11,10 +11,7 @@ import { storedLogs } from '../../support/backup/stored-logs.ts'
 import { codeOf } from '../../support/thrown.ts'
 import { turnsUntil } from '../../support/turns.ts'
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
+const place = ScratchPlace.perTest()
 
 /** As SQLite says it. */
 function diskIsFull(): never {

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
-import { beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { takenOver } from '../../../src/backup/fence/epoch-guard.ts'
 import { openSealed, sealJson } from '../../../src/backup/versions/sealed-json.ts'
 import type { Cell } from '../../../src/store/cell.ts'
@@ -13,12 +13,9 @@ import { filesBelow } from '../../support/temp-directory.ts'
 const MINUTE_MS = 60_000
 const options = { durability: 'remote', backups: { maxLagMs: 3_600_000, remoteWaitMs: 3_600_000 } } as const
 
-let place: ScratchPlace
+const place = ScratchPlace.perTest()
 let store: CellStore
 let ids: string[]
-beforeEach(() => {
-  place = new ScratchPlace()
-})
 
 const soon = <T>(work: Promise<T>): Promise<T> => place.advanceUntil(work, 150)
 const cells = () => ids.map((id) => store.openCell(id))

@@ -21,7 +21,7 @@ const DAY_MS = 86_400_000
 /** Flushes alone ship: the longest lag is over after all tests. */
 const shipped = { backups: { maxLagMs: 3_600_000, historyMs: 1_000 * DAY_MS, prune: false } }
 
-let place: ScratchPlace
+const place = ScratchPlace.perTest()
 let next: ScratchPlace
 /** The node that has taken over. */
 let store: CellStore
@@ -49,7 +49,6 @@ const keys = async () => (await storedLogs(place.folder())).map(({ key }) => key
 
 /** A node that sleeps in a PUT is taken over, and its object is stored after the first one of the next node. */
 beforeEach(async () => {
-  place = new ScratchPlace()
   next = new ScratchPlace()
   states = []
   const gated = new GatedStore(place.folder())

@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { buffer } from 'node:stream/consumers'
-import { beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { bufferBody } from '../../../src/backup/object-store/object-store.ts'
 import { S3ObjectStore } from '../../../src/backup/object-store/s3/s3-object-store.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
@@ -13,10 +13,7 @@ import { rejectedBy } from '../../support/thrown.ts'
 
 const DAY_MS = 86_400_000
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
+const place = ScratchPlace.perTest()
 
 /** A cell with a base and two incrementals. */
 async function createChain(store: CellStore) {

@@ -1,16 +1,16 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { AgedHorizon, type KeptHorizons } from '../../../src/backup/versions/aged-horizon.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
+import { perTest } from '../../support/per-test.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 const WEEK_MS = 7 * DAY_MS
 
-let clock: FakeClock
+const clock = perTest(() => new FakeClock())
 let kept: KeptHorizons | undefined
 let horizon: AgedHorizon
 beforeEach(() => {
-  clock = new FakeClock()
   kept = undefined
   restart()
 })

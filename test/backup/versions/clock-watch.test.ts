@@ -1,14 +1,14 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { ClockWatch } from '../../../src/backup/versions/clock-watch.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
+import { perTest } from '../../support/per-test.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 
-let clock: FakeClock
+const clock = perTest(() => new FakeClock())
 let watch: ClockWatch
 beforeEach(() => {
-  clock = new FakeClock()
   watch = new ClockWatch(clock, DAY_MS)
 })
 

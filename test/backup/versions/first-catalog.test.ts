@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { ObjectEntry } from '../../../src/backup/object-store/object-store.ts'
 import { ofFence, PassingStore } from '../../support/backup/object-store-decorators.ts'
 import { ScratchPlace } from '../../support/backup/scratch-store.ts'
@@ -18,10 +18,7 @@ class LaggingStore extends PassingStore {
 
 const DAY_MS = 86_400_000
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
+const place = ScratchPlace.perTest()
 
 function firstCatalog(): string {
   return JSON.parse(fs.readFileSync(path.join(place.objects, 'store.json'), 'utf8')).first_catalog

@@ -6,10 +6,9 @@ import { filesBelow } from '../../support/temp-directory.ts'
 
 const DAY_MS = 86_400_000
 
-let place: ScratchPlace
+const place = ScratchPlace.perTest()
 let log: KeptLog
 beforeEach(() => {
-  place = new ScratchPlace()
   log = new KeptLog()
 })
 

@@ -8,7 +8,7 @@ import { filesBelow } from '../../support/temp-directory.ts'
 
 const DAY_MS = 86_400_000
 
-let place: ScratchPlace
+const place = ScratchPlace.perTest()
 let listing: FrozenListing
 let store: CellStore
 let retention: Retention
@@ -16,7 +16,6 @@ let cell: Cell
 /** Of the cell, oldest first; all but the last two may go with the next prune. */
 let versions: string[]
 beforeEach(async () => {
-  place = new ScratchPlace()
   listing = new FrozenListing(place.folder())
   store = await place.create({ objectStore: listing, backups: { keep: 'all:1h', prune: false } })
   retention = store.retention as Retention

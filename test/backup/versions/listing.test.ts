@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { bufferBody } from '../../../src/backup/object-store/object-store.ts'
 import { versionOf } from '../../../src/backup/versions/object-keys.ts'
 import { VersionIndex } from '../../../src/backup/versions/version-index.ts'
@@ -7,10 +7,7 @@ import { GatedStore, RecordingStore } from '../../support/backup/object-store-de
 import { addRow, createLedger, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { rejectedBy } from '../../support/thrown.ts'
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
+const place = ScratchPlace.perTest()
 
 describe('A listing', () => {
   test('shows what each backup answered, newest first', async () => {

@@ -10,10 +10,9 @@ const DAY_MS = 86_400_000
 /** Removes all that it may. */
 const keep = 'all:1h'
 
-let place: ScratchPlace
+const place = ScratchPlace.perTest()
 let log: KeptLog
 beforeEach(() => {
-  place = new ScratchPlace()
   log = new KeptLog()
 })
 

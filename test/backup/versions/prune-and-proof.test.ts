@@ -1,11 +1,9 @@
-import { afterEach, expect, test, vi } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { RestoresInProgress } from '../../../src/backup/restore/restores-in-progress.ts'
 import type { Retention } from '../../../src/backup/versions/retention.ts'
 import { agedVersions } from '../../support/backup/aged-versions.ts'
 import { GatedStore } from '../../support/backup/object-store-decorators.ts'
 import { ScratchPlace } from '../../support/backup/scratch-store.ts'
-
-afterEach(() => void vi.restoreAllMocks())
 
 // Promise 9: what a plan names is stored, and the version that was proven last stays.
 test.each([

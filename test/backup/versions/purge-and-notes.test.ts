@@ -12,10 +12,9 @@ import { filesBelow } from '../../support/temp-directory.ts'
 const HOUR_MS = 3_600_000
 
 // Decision 13: a purge removes the objects of a deleted cell with their notes, and its local rows.
-let place: ScratchPlace
+const place = ScratchPlace.perTest()
 let gated: GatedStore
 beforeEach(() => {
-  place = new ScratchPlace()
   gated = new GatedStore(place.folder())
 })
 

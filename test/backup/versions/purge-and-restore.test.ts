@@ -1,15 +1,12 @@
 import { setImmediate } from 'node:timers/promises'
-import { beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { CellError } from '../../../src/errors.ts'
 import { GatedStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { filesBelow } from '../../support/temp-directory.ts'
 import { rejectedBy } from '../../support/thrown.ts'
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
+const place = ScratchPlace.perTest()
 
 async function deletedCell(gated: GatedStore) {
   const store = await place.create({ objectStore: gated })

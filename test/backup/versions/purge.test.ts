@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { BackupDestination } from '../../../src/backup/archiver/backup-destination.ts'
 import type { Retention } from '../../../src/backup/versions/retention.ts'
 import { FailingStore, GatedStore } from '../../support/backup/object-store-decorators.ts'
@@ -8,10 +8,7 @@ import { createLedger, ScratchPlace } from '../../support/backup/scratch-store.t
 import { filesBelow } from '../../support/temp-directory.ts'
 import { rejectedBy } from '../../support/thrown.ts'
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
+const place = ScratchPlace.perTest()
 
 describe('A purge', () => {
   test('removes everything of a deleted cell from the object store, and only of that cell', async () => {

@@ -7,11 +7,10 @@ import type { CellStore } from '../../../src/store/cell-store.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { rejectedBy } from '../../support/thrown.ts'
 
-let place: ScratchPlace
+const place = ScratchPlace.perTest()
 let store: CellStore
 let cell: Cell
 beforeEach(async () => {
-  place = new ScratchPlace()
   store = await place.create()
   cell = createLedger(store)
   addRow(cell, 'one')

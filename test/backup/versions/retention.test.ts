@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { ListOptions, ObjectEntry } from '../../../src/backup/object-store/object-store.ts'
 import type { BackupOrigin } from '../../../src/backup/versions/backup-types.ts'
 import type { Retention } from '../../../src/backup/versions/retention.ts'
@@ -20,10 +20,7 @@ import { rejectedBy } from '../../support/thrown.ts'
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
+const place = ScratchPlace.perTest()
 
 /** Everything that is stored of a cell. */
 function objects(id: string): string[] {
@@ -275,7 +272,7 @@ describe('Retention', () => {
     await pruneFully(store, cell)
     expect(stored(cell)).toHaveLength(6)
     expect((await rejectedBy(retentionOf(store).setPlan(cell.id, '30'))).code).toBe('invalid_setting')
-    await retentionOf(store).setPlan(cell.id, undefined)
+    await retentionOf(store).setPlan(cell.id, null)
     expect(objects(cell.id)).toEqual(stored(cell))
     await pruneFully(store, cell)
     expect(stored(cell)).toHaveLength(2)

@@ -1,5 +1,5 @@
 import Database from 'better-sqlite3'
-import { beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { bufferBody } from '../../../src/backup/object-store/object-store.ts'
 import { versionOf } from '../../../src/backup/versions/object-keys.ts'
 import { RecordingStore } from '../../support/backup/object-store-decorators.ts'
@@ -8,10 +8,7 @@ import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/
 const END_OF_TIME = 'backup-99991231T235959.999Z'
 const WEEK_MS = 7 * 86_400_000
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
+const place = ScratchPlace.perTest()
 
 function putForeign(version: string): Promise<void> {
   return place.folder().put(version, bufferBody(Buffer.from('put here by someone else')))

@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { FailingStore, GatedStore, RecordingStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { TEST_EPOCH_MS } from '../../support/fake-clock.ts'
@@ -8,10 +8,7 @@ import { turnsUntil } from '../../support/turns.ts'
 
 const DAY_MS = 24 * 60 * 60 * 1000
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
+const place = ScratchPlace.perTest()
 
 /** What a process leaves that is killed while it copies an object into the folder. */
 function strandUpload(key: string, begunMs: number): string {

@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { bufferBody } from '../../../src/backup/object-store/object-store.ts'
 import {
   checkVersion,
@@ -17,10 +17,7 @@ import { codeOf, rejectedBy } from '../../support/thrown.ts'
 const CELL = '0b8f3c52-6f4e-4d0a-9a52-0d7f5a3c9e11'
 const OTHER = '5d2c0f11-1c1b-4c7e-8a44-3b5a1f6e7d22'
 
-let place: ScratchPlace
-beforeEach(() => {
-  place = new ScratchPlace()
-})
+const place = ScratchPlace.perTest()
 
 describe('A version', () => {
   test('is the key of its object, with a compact time stamp', () => {

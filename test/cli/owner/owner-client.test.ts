@@ -7,7 +7,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { type Clock, systemClock } from '../../../src/base/clock.ts'
 import { type Log, silentLog } from '../../../src/base/log.ts'
 import { StorePaths } from '../../../src/base/store-paths.ts'
-import { OwnerClient, type Transport } from '../../../src/cli/owner/owner-client.ts'
+import { ownerClient, type Transport } from '../../../src/cli/owner/owner-client.ts'
 import { serveOwner } from '../../../src/cli/owner/owner-server.ts'
 import { takeSocketPlace } from '../../../src/cli/owner/socket-place.ts'
 import { connectSocket } from '../../../src/cli/owner/socket-transport.ts'
@@ -32,7 +32,7 @@ async function openStore(clock: Clock = systemClock) {
 
 async function openedHere() {
   const { store } = await openStore()
-  return { store, client: new OwnerClient(storeTransport(store), systemClock) }
+  return { store, client: ownerClient(storeTransport(store), systemClock) }
 }
 
 async function servedByNode({ logger = silentLog, clock }: { logger?: Log; clock?: Clock } = {}) {
@@ -41,7 +41,7 @@ async function servedByNode({ logger = silentLog, clock }: { logger?: Log; clock
   const server = await serveOwner(store, takeSocketPlace(paths), { service, logger })
   onTestFinished(() => server.stop({ drainMs: 0 }))
   const transport = (await connectSocket(server.path)) as Transport
-  return { client: new OwnerClient(transport, systemClock), transport, service, store, server, paths }
+  return { client: ownerClient(transport, systemClock), transport, service, store, server, paths }
 }
 
 ownerClientContract('a store that is open in this process', openedHere)
@@ -199,7 +199,7 @@ describe('a command', () => {
     const clock = new FakeClock()
     const bodies = ['{"code":"cell_restoring","detail":"Wait."}', '{"rows":[]}']
     const send = async () => ({ status: bodies.length > 1 ? 503 : 200, body: bodies.shift() as string })
-    const answer = new OwnerClient({ send, close: async () => {} }, clock).sql({ cell: 'x', sql: 'SELECT 1' })
+    const answer = ownerClient({ send, close: async () => {} }, clock).sql({ cell: 'x', sql: 'SELECT 1' })
     await turnsUntil(() => clock.nextTimerMs !== undefined, 'it waits')
     clock.advance(clock.nextTimerMs as number)
     expect(await answer).toEqual({ rows: [] })
@@ -207,7 +207,7 @@ describe('a command', () => {
 
   test('takes an unknown code of another version as internal, and says so of an unknown route', async () => {
     const answers = (problem: object) =>
-      new OwnerClient(
+      ownerClient(
         { send: async () => ({ status: 400, body: JSON.stringify(problem) }), close: async () => {} },
         systemClock,
       )
@@ -248,7 +248,7 @@ describe('a command', () => {
       else response.writeHead(200, { 'Content-Length': 100 }).write('{', () => response.destroy())
     })
     const transport = (await connectSocket(path)) as Transport
-    expect(await rejectedBy(new OwnerClient(transport, systemClock).listKeys({}))).toMatchObject({
+    expect(await rejectedBy(ownerClient(transport, systemClock).listKeys({}))).toMatchObject({
       code: 'shutting_down',
       message: expect.stringContaining('may have run or not'),
     })

@@ -3,7 +3,7 @@ import path from 'node:path'
 import { PassThrough } from 'node:stream'
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { systemClock } from '../../../src/base/clock.ts'
-import { OwnerClient } from '../../../src/cli/owner/owner-client.ts'
+import { type OwnerClient, ownerClient } from '../../../src/cli/owner/owner-client.ts'
 import { storeTransport } from '../../../src/cli/owner/store-transport.ts'
 import { History } from '../../../src/cli/sql/history.ts'
 import { runShell } from '../../../src/cli/sql/shell.ts'
@@ -18,7 +18,7 @@ let cell: string
 beforeEach(async () => {
   const { store, close } = await temporaryStore()
   onTestFinished(() => close())
-  client = new OwnerClient(storeTransport(store), systemClock)
+  client = ownerClient(storeTransport(store), systemClock)
   cell = store.createCell().id
 })
 

@@ -1,12 +1,10 @@
-import { afterEach, expect, test, vi } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { parseJson } from '../../../src/service/json/exact-json.ts'
 import { codeOf } from '../../support/thrown.ts'
 
 const parse = (text: string) => parseJson(Buffer.from(text))
 const typed = (value: string) => ({ type: 'integer', value })
 const INT64_MAX = '9223372036854775807'
-
-afterEach(() => void vi.restoreAllMocks())
 
 test.each<[text: string, value: unknown]>([
   [`[${INT64_MAX}]`, [typed(INT64_MAX)]],

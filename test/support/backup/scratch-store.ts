@@ -4,9 +4,11 @@ import Database from 'better-sqlite3'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
 import type { StorePaths } from '../../../src/base/store-paths.ts'
 import type { Cell } from '../../../src/store/cell.ts'
+import type { CreateCellOptions } from '../../../src/store/cell-directory.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import type { StoreOptions } from '../../../src/store/store-options.ts'
 import { FakeClock } from '../fake-clock.ts'
+import { perTest } from '../per-test.ts'
 import { StoreDirectory } from '../store-directory.ts'
 import { tempDirectory } from '../temp-directory.ts'
 
@@ -14,6 +16,11 @@ const HOUR_MS = 3_600_000
 
 /** A data directory and a folder of objects beside it, on a clock that the test moves. Checked and removed when the test has finished. */
 export class ScratchPlace {
+  /** One for each test: see {@link perTest}. */
+  static perTest(): ScratchPlace {
+    return perTest(() => new ScratchPlace())
+  }
+
   readonly root = tempDirectory('cellstore-backup')
   readonly directory = StoreDirectory.ofTest(path.join(this.root, 'data'))
   readonly objects = path.join(this.root, 'kept')
@@ -64,6 +71,11 @@ export class ScratchPlace {
     return this.clock.advanceUntil(work, timerMsMax)
   }
 
+  /** {@link FakeClock.advanceUntil}, for as long as a flush waits. No lag and no wait for a turn comes to its end. */
+  soon<T>(work: Promise<T>): Promise<T> {
+    return this.advanceUntil(work, 1_000)
+  }
+
   /**
    * Closes a store that may wait for the clock. Its deadline never comes: on a busy disk the clock would reach it before
    * the last backups are stored.
@@ -90,7 +102,7 @@ export class ScratchPlace {
 }
 
 /** A cell with a table that the helpers below use. */
-export function createLedger(store: CellStore, options: Parameters<CellStore['createCell']>[0] = {}): Cell {
+export function createLedger(store: CellStore, options: CreateCellOptions = {}): Cell {
   const cell = store.createCell(options)
   cell.sql('CREATE TABLE ledger (n INTEGER PRIMARY KEY, note TEXT, payload BLOB)')
   return cell

@@ -1,6 +1,6 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
-import { describeRoutes } from '../../../src/http/openapi/document.ts'
-import { OPERATIONS } from '../../../src/http/openapi/operations.ts'
+import { describeRoutes } from '../../../scripts/openapi/document.ts'
+import { OPERATIONS } from '../../../scripts/openapi/operations.ts'
 import { STATUS_OF_CODE } from '../../../src/http/problem.ts'
 import { Router } from '../../../src/http/router.ts'
 import { ROUTES } from '../../../src/http/routes.ts'
@@ -11,7 +11,7 @@ interface Documented {
   responses: Record<string, { $ref: string } | { content?: Record<string, object> }>
 }
 
-const MEND = 'Mend src/http/openapi/operations.ts or the schema, and run `npm run openapi`.'
+const MEND = 'Mend scripts/openapi/operations.ts or the schema, and run `npm run openapi`.'
 const router = new Router(ROUTES)
 const document = closed(describeRoutes(ROUTES, OPERATIONS))
 const ajv = new Ajv2020({ strict: false, validateFormats: false })

@@ -6,6 +6,7 @@ import { RestoreThreads } from '../../../src/backup/restore/restore-threads.ts'
 import { CheckProcesses } from '../../../src/workers/archiver/check-processes.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 import { KeptLog } from '../../support/kept-log.ts'
+import { perTest } from '../../support/per-test.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 import { until } from '../../support/until.ts'
 
@@ -17,11 +18,10 @@ const QUICK = 'n + 1'
 /** For the cell of an account. */
 const whose = { account: 'a', signal: undefined }
 
-let clock: FakeClock
+const clock = perTest(() => new FakeClock())
 let log: KeptLog
 let threads: RestoreThreads
 beforeEach(() => {
-  clock = new FakeClock()
   log = new KeptLog()
   threads = new RestoreThreads(clock, 1, new CheckProcesses(clock, log))
 })

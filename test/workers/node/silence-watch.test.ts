@@ -1,13 +1,13 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { SilenceWatch } from '../../../src/workers/node/silence-watch.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
+import { perTest } from '../../support/per-test.ts'
 
-let clock: FakeClock
+const clock = perTest(() => new FakeClock())
 let pings: number
 let silent: number
 let watch: SilenceWatch
 beforeEach(() => {
-  clock = new FakeClock()
   pings = 0
   silent = 0
   watch = new SilenceWatch(clock, { ping: () => pings++, onSilent: () => silent++ })
