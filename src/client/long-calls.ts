@@ -9,7 +9,8 @@ const NODE_DISPATCHER = Symbol.for('undici.globalDispatcher.1')
 
 /**
  * The global `fetch`, without the limit of Node.js, which ends a request that has no answer after 300 s: a backup, a restore or an
- * import of a large cell may take longer. The program's own dispatcher, with its proxy, for example, still sends the requests.
+ * import of a large cell may take longer. The program's own dispatcher, with its proxy, for example, still sends the requests. Before the first one, `createClient` has
+ * made Node.js load it: it checks its URL with a `Request`.
  */
 export const fetchForLong: Fetch = (url, init) => {
   const shared = (globalThis as Record<symbol, unknown>)[NODE_DISPATCHER] as Dispatcher | undefined

@@ -30,7 +30,13 @@ export type ArgumentsOf<O> = (O extends { parameters: { path: infer P } } ? P : 
 /** What may be undefined, as far as an operation takes it. */
 type FreeNames<O> = (typeof MAY_BE_UNDEFINED)[number] | Extract<typeof NEW_NAME, keyof BodyOf<O>>
 type Free<T, Names> = {
-  [K in keyof T]: Record<never, never> extends Pick<T, K> ? (K extends Names ? T[K] | undefined : T[K]) : T[K]
+  [K in keyof T]: Record<never, never> extends Pick<T, K>
+    ? K extends Names
+      ? T[K] | undefined
+      : T[K]
+    : T[K] extends (infer E extends object)[]
+      ? Free<E, Names>[]
+      : T[K]
 }
 
 /**
@@ -146,7 +152,7 @@ export type Client = {
   ): Promise<AnswerOf<operations['createCell']>>
   /** Runs one statement. `R` is the caller's word for what the rows hold. */
   sql<R = Row>(
-    args: Omit<ArgumentsOf<operations['sql']>, 'row_mode'> & { row_mode?: 'object' },
+    args: Omit<ArgumentsOf<operations['sql']>, 'row_mode'> & { row_mode?: 'object' | undefined },
     options?: CallOptions,
   ): Promise<RowsAnswer<R>>
   /** With rows as arrays: values in the order of `columns`. */
