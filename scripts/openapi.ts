@@ -5,6 +5,7 @@
 import fs from 'node:fs'
 import { pathToFileURL } from 'node:url'
 import openapiTypeScript, { astToString } from 'openapi-typescript'
+import type { BodyFields } from '../src/client/operation-row.ts'
 import { ROUTES } from '../src/http/routes.ts'
 import { describeRoutes, type OpenApiDocument } from './openapi/document.ts'
 import { OPERATIONS } from './openapi/operations.ts'
@@ -33,10 +34,8 @@ function tableOf({ paths }: OpenApiDocument): string {
   const rows = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).flatMap(([method, operation]) => {
       const { operationId, parameters = [], requestBody, responses } = operation as DocumentedOperation
-      // The client has a method of its own for a stream.
-      if (responses[200]?.content?.['text/event-stream'] !== undefined) return []
-      const inBody = Object.keys(requestBody?.content['application/json']?.schema?.properties ?? {})
-      const inQuery = parameters.filter((each) => each.in === 'query' && !inBody.includes(each.name))
+      const inBody = fieldsOf(requestBody?.content['application/json']?.schema ?? {})
+      const inQuery = parameters.filter((each) => each.in === 'query' && !Object.hasOwn(inBody, each.name))
       const idempotent = parameters.some(({ name }) => name === 'Idempotency-Key')
       const row = {
         method: method.toUpperCase(),
@@ -59,10 +58,22 @@ ${rows.join('\n')}
 `
 }
 
+/** The fields of an object, or of the objects in a list, in any of their forms. */
+function fieldsOf({ properties = {}, items, anyOf = [] }: Schema): BodyFields {
+  const own = Object.entries(properties).map(([name, field]) => [name, fieldsOf(field)])
+  const forms = items === undefined ? anyOf : [items, ...anyOf]
+  return Object.assign(Object.fromEntries(own), ...forms.map(fieldsOf))
+}
+
+interface Schema {
+  properties?: Record<string, Schema>
+  items?: Schema
+  anyOf?: Schema[]
+}
 interface DocumentedOperation {
   operationId: string
   parameters?: { name: string; in: string }[]
-  requestBody?: { content: Record<string, { schema?: { properties?: object } }> }
+  requestBody?: { content: Record<string, { schema?: Schema }> }
   responses: Record<string, { content?: Record<string, object> }>
 }
 

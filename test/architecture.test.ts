@@ -77,6 +77,18 @@ const EXAMPLES: Record<string, { bad: string[][]; good: string[] }> = {
     bad: [["src/errors.ts: import fs from 'node:fs'"]],
     good: ['src/errors.ts: export const a = 1'],
   },
+  'client/ runs in browsers: it imports nothing of Node.js, and of base/ only what does neither': {
+    bad: [
+      ["src/client/a.ts: import fs from 'node:fs'"],
+      ["src/client/a.ts: import { b } from '../base/b.ts'"],
+      ["src/client/a.ts: import type { CellError } from '../errors.ts'"],
+    ],
+    good: [
+      "src/client/a.ts: import { b } from './b.ts'; import { nameMend } from '../base/known-names.ts'",
+      "src/client/b.ts: import { createParser } from 'eventsource-parser'",
+      "src/cli/a.ts: import fs from 'node:fs'",
+    ],
+  },
   'the console uses the public interface alone': {
     bad: [
       ["src/console/pages/a.tsx: import { b } from '../../http/b.ts'"],

@@ -21,10 +21,11 @@ export function unknownName(
   { code = 'invalid_request', at = '', elsewhere = [] }: NameContext = {},
 ): CellError {
   const field = at + name.slice(0, SHOWN_MAX).toWellFormed()
-  return new CellError(code, `${field} is not known${mendOf(name, known, elsewhere)}`, { field })
+  return new CellError(code, `${field} is not known${nameMend(name, known, elsewhere)}`, { field })
 }
 
-function mendOf(name: string, known: readonly string[], elsewhere: readonly string[]): string {
+/** What follows the words "is not known": the nearest name, or all that are known. */
+export function nameMend(name: string, known: readonly string[], elsewhere: readonly string[] = []): string {
   const near = nearestName(name, [...known, ...elsewhere])
   if (near !== undefined) return `: did you mean ${near}?`
   if (known.length === 0) return ': none is taken here.'

@@ -25,8 +25,6 @@ export async function* readChanges(
   source: ChangesSource,
   { lastEventId, signal, headers }: ChangesOptions,
 ): AsyncGenerator<ChangeEvent, void, undefined> {
-  if (lastEventId !== undefined && typeof lastEventId !== 'string')
-    throw new TypeError('lastEventId must be a string.')
   let last = lastEventId
   let retryMs = RETRY_MS
   for (;;) {

@@ -1,6 +1,7 @@
 import { ArgumentError, checkedArguments, checkNames } from './arguments.ts'
 import { checkBaseUrl } from './base-url.ts'
 import { type ChangesSource, readChanges } from './changes.ts'
+import { CALL, CHANGES, CLIENT, type ClientOptions, checkOptions } from './client-options.ts'
 import { fetchOrLose, isProblemDocument } from './connection-lost.ts'
 import { fetchForLong } from './long-calls.ts'
 import type { OperationRow } from './operation-row.ts'
@@ -9,26 +10,6 @@ import { ProblemError } from './problem-error.ts'
 import { Redirected } from './redirected.ts'
 import type { CallOptions, Client, Problem, ProblemCode } from './types.ts'
 import { wait } from './wait.ts'
-
-/** How a client reaches a server. */
-export interface ClientOptions {
-  /** Where the interface is, without `/v1`: `https://cells.example.com`, or with the path that it is mounted at. */
-  baseUrl: string
-  /** The account's key. Only `healthz`, `readyz` and `openapi` need none. */
-  apiKey?: string | undefined
-  /** In place of the global `fetch`. */
-  fetch?: ((request: string, init: RequestInit) => Promise<Response>) | undefined
-  /** How often a call is tried again; 3 by default, 0 for never. */
-  retries?: number | undefined
-  /** The longest `Retry-After`, in milliseconds, that a call waits for; 30,000 by default. A longer one ends the call. */
-  retryAfterMsMax?: number | undefined
-  /** In place of a timer between tries, for tests. Rejects once the signal is aborted. */
-  wait?: ((ms: number, signal?: AbortSignal) => Promise<void>) | undefined
-}
-
-const OPTION_NAMES = ['baseUrl', 'apiKey', 'fetch', 'retries', 'retryAfterMsMax', 'wait']
-const CALL_NAMES = ['signal', 'idempotencyKey', 'headers']
-const CHANGES_NAMES = ['lastEventId', 'signal', 'headers']
 
 /** The server refused these before their work began, so that any call may be sent again. */
 const BEFORE_WORK: readonly ProblemCode[] = ['rate_limited', 'busy', 'cell_restoring']
@@ -54,10 +35,10 @@ type Arguments = Readonly<Record<string, unknown>>
  * can be repeated: a GET, PUT or DELETE, and `createCell`, of which every call has an idempotency key. A call has no deadline
  * but its `signal`, unless `fetch` is the caller's own. No redirect is followed: the key stays with the server that it was given for.
  *
- * @throws `TypeError` for a `baseUrl` that no request can have, and for options that are not known
+ * @throws `TypeError` for a `baseUrl` that no request can have; `ArgumentError` for an option that is not known or of a wrong type
  */
 export function createClient(options: ClientOptions): Client {
-  checkNames(options, OPTION_NAMES, 'options')
+  checkOptions(options, CLIENT)
   checkBaseUrl(options.baseUrl, options.fetch !== undefined)
   const methods = Object.entries<OperationRow>(OPERATIONS).map(([id, row]) => [
     id,
@@ -67,32 +48,31 @@ export function createClient(options: ClientOptions): Client {
   return { ...Object.fromEntries(methods), importCell: importing, changes: changesOf(options) } as Client
 }
 
-const CHANGES: OperationRow = {
-  method: 'GET',
-  path: '/v1/databases/{id}/changes',
-  query: ['prefix', 'tables'],
-  body: null,
-  idempotent: false,
-}
-
 function changesOf(options: ClientOptions): Client['changes'] {
-  const fetch = fetchOrLose(options.fetch ?? fetchForLong)
+  // A stream that is silent for longer than fetch waits is lost: the server sends something every 15 s.
+  const fetch = fetchOrLose(options.fetch)
   return async function* (args, given = {}) {
-    checkNames(given, CHANGES_NAMES, 'options')
-    const { tables, ...others } = checkedArguments(CHANGES, args as unknown as Arguments)
-    if (tables !== undefined && !Array.isArray(tables))
-      throw new ArgumentError('tables', 'must be a list of names.')
-    const asked = tables === undefined ? others : { ...others, tables: tables.join() }
+    checkOptions(given, CHANGES)
+    const { tables, ...others } = checkedArguments(OPERATIONS.changes, args as unknown as Arguments)
+    const asked = tables === undefined ? others : { ...others, tables: namesOf(tables).join() }
     const source: ChangesSource = {
       open: async (headers) => {
         const call = { signal: given.signal, headers }
-        const { url, init } = requestOf(CHANGES, asked, call, options)
-        return await exchange(CHANGES, url, init, call, { ...options, fetch })
+        const { url, init } = requestOf(OPERATIONS.changes, asked, call, options)
+        return await exchange(OPERATIONS.changes, url, init, call, { ...options, fetch })
       },
       wait: options.wait ?? wait,
     }
     yield* readChanges(source, given)
   }
+}
+
+/** The server parts them at their commas. */
+function namesOf(tables: unknown): string[] {
+  const areNames =
+    Array.isArray(tables) && tables.every((name) => typeof name === 'string' && !name.includes(','))
+  if (!areNames) throw new ArgumentError('tables', 'must be a list of names, without commas in them.')
+  return tables
 }
 
 type ImportArguments = Parameters<Client['importCell']>[0]
@@ -102,15 +82,14 @@ async function importCell(
   call: CallOptions,
   options: ClientOptions,
 ): Promise<unknown> {
-  checkNames(args, ['file', 'name'], 'arguments')
+  checkNames(args, ['file', 'name'])
   const { file, name } = args
   const row = { ...OPERATIONS.createCell, query: ['name'], body: null, idempotent: false }
   const { url, init } = requestOf(row, name === undefined ? {} : { name }, call, options)
-  const { headers } = init
-  if (!headers.has('content-type')) headers.set('content-type', 'application/vnd.sqlite3')
+  const headers = { 'content-type': 'application/vnd.sqlite3', ...init.headers }
   // A stream can be sent once, and fetch wants to know that nothing is read before it is sent.
   const isStream = file instanceof ReadableStream
-  const sent = { ...init, body: file, ...(isStream ? { duplex: 'half' as const } : {}) }
+  const sent = { ...init, headers, body: file, ...(isStream ? { duplex: 'half' as const } : {}) }
   const retries = isStream ? 0 : options.retries
   const response = await exchange(row, url, sent, call, { ...options, retries })
   return await response.json()
@@ -140,7 +119,7 @@ async function exchange(
   for (let tries = 1; ; tries++) {
     const response = await fetch(url, init)
     if (response.ok || response.status === NOT_MODIFIED) return response
-    refuseRedirect(response, url)
+    refuseRedirect(response, url, options)
     const problem = await problemOf(response)
     const waitMs = retryAfterMs(response)
     const isRepeatable = row.method !== 'POST' || row.idempotent || BEFORE_WORK.includes(problem.code)
@@ -156,8 +135,8 @@ function requestOf(
   args: Arguments,
   call: CallOptions,
   { baseUrl, apiKey }: ClientOptions,
-): { url: string; init: RequestInit & { headers: Headers } } {
-  checkNames(call, CALL_NAMES, 'options')
+): { url: string; init: RequestInit & { headers: Record<string, string> } } {
+  checkOptions(call, CALL)
   const { signal, idempotencyKey, headers } = call
   const rest = new Map(Object.entries(checkedArguments(row, args)))
   const path = row.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
@@ -167,19 +146,27 @@ function requestOf(
   })
   const query = new URLSearchParams()
   for (const name of row.query) {
-    if (rest.has(name)) query.set(name, String(rest.get(name)))
+    if (rest.has(name)) query.set(name, queryText(name, rest.get(name)))
     rest.delete(name)
   }
   const search = query.size === 0 ? '' : `?${query}`
   const sent = new Headers(apiKey === undefined ? {} : { 'x-api-key': apiKey })
   if (row.body !== null) sent.set('content-type', 'application/json')
   if (row.idempotent) sent.set('idempotency-key', idempotencyKey ?? crypto.randomUUID())
-  new Headers(headers).forEach((value, name) => void sent.set(name, value))
+  else if (idempotencyKey !== undefined)
+    throw new ArgumentError('options.idempotencyKey', 'is for createCell alone: nothing else heeds it.')
+  new Headers(headers).forEach((value, name) => {
+    // What `Headers` makes of it: the condition would be another one.
+    if (value === 'undefined')
+      throw new ArgumentError(`options.headers.${name}`, 'is undefined: leave it out if that is meant.')
+    sent.set(name, value)
+  })
   return {
     url: `${baseUrl.replace(/\/+$/, '')}${path}${search}`,
     init: {
       method: row.method,
-      headers: sent,
+      // As an object: it is what a fetch of the caller's can read most easily.
+      headers: Object.fromEntries(sent),
       redirect: 'manual',
       ...(row.body === null ? {} : { body: JSON.stringify(Object.fromEntries(rest)) }),
       ...(signal === undefined ? {} : { signal }),
@@ -188,9 +175,18 @@ function requestOf(
 }
 
 /** Wherever it leads, the key and the data are not for that. A browser hides the new address. @throws {@link Redirected} */
-function refuseRedirect({ status, type, headers }: Response, url: string): void {
-  if (type === 'opaqueredirect' || (status >= 300 && status < 400))
-    throw new Redirected(new URL(url, 'http://localhost').origin, headers.get('location'))
+function refuseRedirect({ status, type, headers }: Response, url: string, { baseUrl }: ClientOptions): void {
+  if (type !== 'opaqueredirect' && (status < 300 || status >= 400)) return
+  const location = headers.get('location')
+  // As the path of the URL that was asked for, and without what a terminal would heed.
+  const isWhole = location !== null && URL.canParse(location, url)
+  throw new Redirected(baseUrl, isWhole ? new URL(location, url).href : location && encodeURI(location))
+}
+
+function queryText(name: string, value: unknown): string {
+  if (!['string', 'number', 'boolean'].includes(typeof value))
+    throw new ArgumentError(name, 'must be a text, a number, true or false.')
+  return String(value)
 }
 
 /** @throws `TypeError` for what can not stand in a path: it would be the path of something else */

@@ -1,9 +1,9 @@
+import type { Fetch } from './client-options.ts'
+
 /** No request got through, or its connection broke off: what was asked may be asked for again. */
 export class ConnectionLost extends Error {
   override readonly name = 'ConnectionLost'
 }
-
-type Fetch = (request: string, init: RequestInit) => Promise<Response>
 
 /** A proxy says so of the server behind it: 502, 503, 504. The server's own 503 is a problem document. */
 const IS_GONE: readonly number[] = [502, 503, 504]

@@ -16,8 +16,11 @@ export class EventReader {
   async *read(body: ReadableStream<Uint8Array>): AsyncGenerator<ChangeEvent | EndEvent, void, undefined> {
     const decoder = new TextDecoder()
     const parser = createParser({
-      onEvent: ({ id, event, data }) => {
-        this.lastEventId = id ?? this.lastEventId
+      // Before its event, and of a heartbeat without one.
+      onId: (id) => {
+        this.lastEventId = id
+      },
+      onEvent: ({ event, data }) => {
         this.#events.push({ type: event, id: this.lastEventId, ...JSON.parse(data) })
       },
       onRetry: (ms) => {

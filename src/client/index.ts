@@ -2,7 +2,8 @@
 
 export { type ArgumentCode, ArgumentError } from './arguments.ts'
 export type { ChangeEvent, ChangesArguments, ChangesOptions } from './change-types.ts'
-export { type ClientOptions, createClient } from './client.ts'
+export { createClient } from './client.ts'
+export type { ClientOptions, Fetch } from './client-options.ts'
 export { isProblem, ProblemError } from './problem-error.ts'
 export { Redirected } from './redirected.ts'
 export type { components, operations, paths } from './schema.generated.ts'

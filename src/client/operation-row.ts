@@ -6,9 +6,14 @@ export interface OperationRow {
   /** The arguments that are parameters of the query. */
   readonly query: readonly string[]
   /** The arguments that are fields of the body; null: there is none. */
-  readonly body: readonly string[] | null
+  readonly body: BodyFields | null
   /** Whether it takes an `Idempotency-Key`. */
   readonly idempotent: boolean
   /** Whether it answers a file, and not JSON. */
   readonly answersFile?: true
+}
+
+/** The fields of an object, or of the objects in a list, each with its own. One without fields is a value. */
+export interface BodyFields {
+  readonly [name: string]: BodyFields
 }

@@ -1,3 +1,4 @@
+import type { MAY_BE_UNDEFINED, NEW_NAME } from './arguments.ts'
 import type { ChangeEvent, ChangesArguments, ChangesOptions } from './change-types.ts'
 import type { components, operations } from './schema.generated.ts'
 
@@ -22,9 +23,51 @@ export type ArgumentsOf<O> = (O extends { parameters: { path: infer P } } ? P : 
       [NonNullable<Q>] extends [never]
       ? unknown
       : // What the body has too goes there.
-        Omit<NonNullable<Q>, keyof BodyOf<O>>
+        Free<Omit<NonNullable<Q>, keyof BodyOf<O>>, FreeNames<unknown>>
     : unknown) &
-  BodyOf<O>
+  Free<BodyOf<O>, FreeNames<O>>
+
+/** What may be undefined, as far as an operation takes it. */
+type FreeNames<O> = (typeof MAY_BE_UNDEFINED)[number] | Extract<typeof NEW_NAME, keyof BodyOf<O>>
+type Free<T, Names> = {
+  [K in keyof T]: Record<never, never> extends Pick<T, K>
+    ? K extends Names
+      ? T[K] | undefined
+      : T[K]
+    : T[K] extends (infer E extends object)[]
+      ? Free<E, Names>[]
+      : T[K]
+}
+
+/**
+ * What a call gives as its arguments: `A extends Given<A, …>`. Nothing that narrows or guards may be undefined, also without
+ * `exactOptionalPropertyTypes`, and no name may be unknown. What a variable's type declares as optional passes: only the call
+ * itself finds out.
+ */
+export type Given<A, Arguments, Names = never> = Arguments & Sure<A, Arguments, Names>
+
+type Sure<A, T, Names> = {
+  [K in keyof A]: K extends NamesOf<T>
+    ? Record<never, never> extends Pick<A, K>
+      ? A[K]
+      : K extends Names
+        ? A[K]
+        : SureValue<A[K], ValueOf<T, K>, Names>
+    : Unknown<A>
+}
+type SureValue<V, T, Names> = V extends readonly (infer E)[]
+  ? readonly E[] extends readonly object[]
+    ? Sure<E, ElementOf<T>, Names>[]
+    : V
+  : V extends object
+    ? Sure<V, T, Names>
+    : Exclude<V, undefined>
+
+type NamesOf<T> = T extends unknown ? keyof T : never
+type ValueOf<T, K> = T extends unknown ? (K extends keyof T ? T[K] : never) : never
+type ElementOf<T> = T extends readonly (infer E)[] ? E : never
+// biome-ignore lint/suspicious/noExplicitAny: what `Parameters` makes of such a method has no names to check
+type Unknown<A> = unknown extends A ? any : never
 
 /** The fields of the body that an operation takes. */
 export type BodyOf<O> = O extends { requestBody?: { content: { 'application/json': infer B } } }
@@ -44,8 +87,14 @@ export type AnswerOf<O> = O extends { responses: infer R }
 /** A call's arguments may be left out if all of them may. */
 export type Method<O> =
   Record<string, never> extends ArgumentsOf<O>
-    ? (args?: ArgumentsOf<O>, options?: CallOptions) => Promise<AnswerOf<O>>
-    : (args: ArgumentsOf<O>, options?: CallOptions) => Promise<AnswerOf<O>>
+    ? <A extends Given<A, ArgumentsOf<O>, FreeNames<O>>>(
+        args?: A,
+        options?: CallOptions,
+      ) => Promise<AnswerOf<O>>
+    : <A extends Given<A, ArgumentsOf<O>, FreeNames<O>>>(
+        args: A,
+        options?: CallOptions,
+      ) => Promise<AnswerOf<O>>
 
 /** What a single call can say beyond its arguments. */
 export interface CallOptions {
@@ -74,7 +123,10 @@ export type Client = {
    *
    * @throws `TypeError` for a mistake in the call, and for an answer that is no server's; {@link ProblemError}; the signal's reason
    */
-  changes(args: ChangesArguments, options?: ChangesOptions): AsyncGenerator<ChangeEvent, void, undefined>
+  changes<A extends Given<A, ChangesArguments>>(
+    args: A,
+    options?: ChangesOptions,
+  ): AsyncGenerator<ChangeEvent, void, undefined>
   /** Reads an entry; undefined while it still has the version that the header names. */
   kvGet(
     args: ArgumentsOf<operations['kvGet']>,
@@ -100,7 +152,7 @@ export type Client = {
   ): Promise<AnswerOf<operations['createCell']>>
   /** Runs one statement. `R` is the caller's word for what the rows hold. */
   sql<R = Row>(
-    args: Omit<ArgumentsOf<operations['sql']>, 'row_mode'> & { row_mode?: 'object' },
+    args: Omit<ArgumentsOf<operations['sql']>, 'row_mode'> & { row_mode?: 'object' | undefined },
     options?: CallOptions,
   ): Promise<RowsAnswer<R>>
   /** With rows as arrays: values in the order of `columns`. */

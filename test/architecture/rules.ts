@@ -13,7 +13,8 @@ export interface Rule {
  */
 const LAYERS: readonly (readonly string[])[] = [
   ['errors'],
-  ['base', 'client'],
+  ['base'],
+  ['client'],
   ['commit-log'],
   ['engine'],
   ['catalog'],
@@ -59,6 +60,8 @@ const PACKAGE_HOMES: readonly { packages: RegExp; home: string }[] = [
   { packages: /^prom-client(\/|$)/, home: 'src/metrics/' },
   { packages: /^(commander|cli-progress|string-width)(\/|$)/, home: 'src/cli/' },
 ]
+
+const CLIENT_IMPORTS = /^(src\/client\/.*|src\/base\/known-names\.ts|eventsource-parser)$/
 
 /** Time and chance come from the injected clock and from node:crypto. The command alone sits outside, at the terminal. */
 const TIME_HOMES = [
@@ -143,6 +146,17 @@ export const RULES: readonly Rule[] = [
         .filter(({ path: file }) => file === 'src/errors.ts')
         .flatMap(({ imports }) =>
           imports.map(({ specifier, line }) => `src/errors.ts:${line} imports ${specifier}`),
+        ),
+  },
+  {
+    name: 'client/ runs in browsers: it imports nothing of Node.js, and of base/ only what does neither',
+    check: (sources) =>
+      inSrc(sources)
+        .filter(({ path: file }) => file.startsWith('src/client/'))
+        .flatMap(({ path: file, imports }) =>
+          imports
+            .filter(({ specifier, target }) => !CLIENT_IMPORTS.test(target ?? specifier))
+            .map(({ specifier, line }) => `${file}:${line} imports ${specifier}`),
         ),
   },
   {

@@ -1,31 +1,45 @@
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { ArgumentError, blob, type Client, createClient, integer, real } from '../../src/client/index.ts'
-import { OPERATIONS } from '../../src/client/operations.generated.ts'
 import { createHandler } from '../../src/http/fetch-handler.ts'
 import { temporaryStore } from '../../src/testing/index.ts'
+import {
+  type DocumentedArgument,
+  documentedArguments,
+  documentedOperations,
+} from '../support/client/documented-arguments.ts'
 
 /** What a call is given is checked before anything is sent: nothing is dropped, rounded or taken for something else. */
 
-let cells: Client
-let id: string
-let sent: number
-beforeEach(async () => {
+const id = 'x'
+let sent = 0
+beforeEach(() => {
+  sent = 0
+})
+const stub = createClient({
+  baseUrl: 'http://cells.test',
+  retries: 0,
+  async fetch() {
+    sent++
+    return new Response()
+  },
+})
+
+/** A client of a store, and a new cell in it. */
+async function served(): Promise<{ cells: Client; id: string }> {
   const temporary = await temporaryStore()
   onTestFinished(() => temporary.close())
   const { key } = temporary.store.apiKeys.create(temporary.store.accounts.create().id)
   const handler = createHandler(temporary.store)
-  const fetch = (url: string, init: RequestInit) => {
-    sent++
-    return handler(new Request(url, init))
-  }
-  cells = createClient({ baseUrl: 'http://cells.test', apiKey: key, fetch })
-  sent = 0
-  id = (await cells.createCell()).id
-  sent = 0
-})
+  const fetch = (url: string, init: RequestInit) => handler(new Request(url, init))
+  const cells = createClient({ baseUrl: 'http://cells.test', apiKey: key, fetch })
+  return { cells, id: (await cells.createCell()).id }
+}
 
-const call = (name: string, ...given: [args?: object, options?: object]) =>
-  (cells as unknown as Record<string, (...given: unknown[]) => unknown>)[name]?.(...given)
+/** Calls a method; `changes` does nothing before its first change is asked for. */
+const call = async (name: string, ...given: [args?: object, options?: object]) => {
+  const answer = await (stub as unknown as Record<string, (...given: unknown[]) => unknown>)[name]?.(...given)
+  return name === 'changes' ? await (answer as AsyncGenerator).next() : answer
+}
 
 const refused = async (promise: unknown) => {
   const error = await Promise.resolve(promise).catch((error: unknown) => error)
@@ -39,7 +53,6 @@ describe('values that JSON has no form for are refused with their path', () => {
   test.each<[unknown, RegExp]>([
     [2 ** 60, /pass integer\(…\), or real\(…\)/],
     [-(2 ** 63), /pass integer/],
-    [1e20, /pass integer/],
     [Number.NaN, /NaN/],
     [undefined, /is undefined/],
     [() => 1, /a function/],
@@ -48,6 +61,7 @@ describe('values that JSON has no form for are refused with their path', () => {
     [new Uint8Array(1), /pass blob\(…\)/],
     [new Date(0), /a Date/],
     [{ type: 'real', value: Number.NaN }, /NaN/],
+    ['\ud800', /lone surrogate/],
   ])('as a parameter: %s', async (value, why) => {
     const { code, field, message } = await refused(call('sql', { id, sql: 'SELECT ?', params: [1, value] }))
     expect([code, field]).toEqual(['invalid_parameter', 'params[1]'])
@@ -68,19 +82,41 @@ describe('values that JSON has no form for are refused with their path', () => {
     expect([error.code, error.field]).toEqual(['invalid_ttl', 'ttl_seconds'])
   })
 
-  test('and one that holds itself', async () => {
+  test.each(['self', 'params'])('and one that holds itself: %s', async (name) => {
     const value: Record<string, unknown> = {}
-    value['self'] = value
-    await refused(call('kvMset', { id, entries: [value] }))
+    value[name] = value
+    await refused(call('sql', { id, sql: 'SELECT ?', params: [value] }))
+  })
+
+  test('a date that is none would be null, and so the newest state', async () => {
+    const error = await refused(call('restore', { id, timestamp: new Date(Number.NaN) }))
+    expect([error.code, error.field]).toEqual(['invalid_request', 'timestamp'])
+  })
+
+  test.each<[string, object, string]>([
+    ['listCells', { name: null }, 'name'],
+    ['listCells', { name: {} }, 'name'],
+    ['kvList', { prefix: ['a', 'b'] }, 'prefix'],
+    ['changes', { tables: ['a,b'] }, 'tables'],
+    ['changes', { tables: [5] }, 'tables'],
+    ['kvGet', { key: 5 }, 'key'],
+  ])('a query and a path take text alone: %s(%o)', async (name, args, field) => {
+    expect((await refused(call(name, name === 'listCells' ? args : { id, ...args }))).field).toBe(field)
+  })
+
+  test('with the code that the library has for a key', async () => {
+    expect((await refused(call('kvGet', { id, key: 5 }))).code).toBe('invalid_key')
+    expect((await refused(call('kvMget', { id, keys: ['a', undefined] }))).code).toBe('invalid_key')
   })
 })
 
 test('what JSON can hold, and what has a typed form, arrives as it is', async () => {
   const params = [
     ...[integer(2n ** 60n), real(2 ** 60), 1.5, -0.5, 1e300, true, null, 'é', blob(new Uint8Array([0, 255]))],
-    ...[Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, real(Number.POSITIVE_INFINITY)],
+    ...[Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, real(Number.POSITIVE_INFINITY), 1e20, 2 ** 63],
   ]
   const columns = params.map((_, i) => `?${i + 1}, typeof(?${i + 1})`).join()
+  const { cells, id } = await served()
   const { rows } = await cells.sql<unknown[]>({
     id,
     sql: `SELECT ${columns}`,
@@ -90,49 +126,61 @@ test('what JSON can hold, and what has a typed form, arrives as it is', async ()
   expect(rows[0]).toEqual([
     ...['1152921504606846976', 'integer', 2 ** 60, 'real', 1.5, 'real', -0.5, 'real', 1e300, 'real'],
     ...[1, 'integer', null, 'null', 'é', 'text', { type: 'blob', base64: 'AP8=' }, 'blob'],
-    ...['Infinity', 'real', '-Infinity', 'real', 'Infinity', 'real'],
+    ...['Infinity', 'real', '-Infinity', 'real', 'Infinity', 'real', 1e20, 'real', 2 ** 63, 'real'],
   ])
 })
 
-/** Present and undefined, these count as absent: they narrow and guard nothing. `name` is one of a new cell or key. */
-const FREE = ['cursor', 'limit', 'reverse', 'values', 'timeout_ms', 'row_mode', 'params', 'delta', 'name']
-
-describe('every argument of every operation', () => {
-  const rows = Object.entries(OPERATIONS).map(([name, { path, query, body }]) => {
-    const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, each = '']) => each)
-    return {
-      name,
-      names: [...inPath, ...query, ...(body ?? [])],
-      isSearch: (query as readonly string[]).includes('name'),
-    }
-  })
+describe('every argument of every operation, and every field of one,', () => {
+  const every = documentedArguments()
 
   test('is in the list of those that are checked', async () => {
-    const lines = rows.map(({ name, names, isSearch }) => {
-      const shown = names.map((each) =>
-        FREE.includes(each) && !(each === 'name' && isSearch) ? `${each}` : `${each}!`,
-      )
-      return `${name}(${shown.join(', ')})`
+    const lines = documentedOperations().map((operation) => {
+      const own = every.filter((each) => each.operation === operation)
+      const shown = own.map(({ path, isFree }) => `${path.replace('[0]', '[]')}${isFree ? '' : '!'}`)
+      return `${operation}(${[...new Set(shown)].join(', ')})`
     })
     const head =
       'Each argument is refused by its name if it is NaN, a bigint or a function; with ! also if it is undefined.\n'
     await expect(`${head}\n${lines.join('\n')}\n`).toMatchFileSnapshot('checked-arguments.txt')
   })
 
-  test.each(rows)(
-    'of $name is refused if JSON has no form for it, and an unknown one always',
-    async (row) => {
-      const { name, names, isSearch } = row
-      const given = Object.fromEntries(names.map((each) => [each, 'x']))
-      for (const each of names) {
-        for (const value of [Number.NaN, 5n, () => {}])
-          expect((await refused(call(name, { ...given, [each]: value }))).field).toBe(each)
-        if (FREE.includes(each) && !(each === 'name' && isSearch)) continue
-        expect((await refused(call(name, { ...given, [each]: undefined }))).field).toBe(each)
-      }
-      expect((await refused(call(name, { ...given, nmae: 1 }))).message).toMatch(/^nmae is not known\. /)
+  test.each(every.map((each) => [`${each.operation}(${each.path})`, each] as const))(
+    '%s is refused if JSON has no form for it, or if it is undefined and its absence means more than a default',
+    async (_, argument) => {
+      const { operation, path, isFree } = argument
+      for (const value of [Number.NaN, 5n, () => {}, '\ud800'])
+        expect((await refused(call(operation, argument.with(value)))).field).toBe(path)
+      if (!isFree) expect((await refused(call(operation, argument.with(undefined)))).field).toBe(path)
     },
   )
+
+  test.each(every.map((each) => [`${each.operation}(${each.path}x)`, each] as const))(
+    '%s is refused, with the name that is meant',
+    async (_, argument) => {
+      const { operation, path } = argument
+      const name = /\w+$/.exec(path)?.[0]
+      const error = await refused(call(operation, withRenamed(argument)))
+      expect(error.field).toBe(`${path}x`)
+      expect(error.message).toBe(`${path}x is not known: did you mean ${name}?`)
+    },
+  )
+
+  /** The arguments with a letter too many in this one's name. */
+  function withRenamed({ path, with: make }: DocumentedArgument): Record<string, unknown> {
+    const name = /\w+$/.exec(path)?.[0] ?? ''
+    const mark = Symbol('the value')
+    const rename = (value: unknown): unknown => {
+      if (Array.isArray(value)) return value.map(rename)
+      if (typeof value !== 'object' || value === null) return value
+      const entries = Object.entries(value)
+      return Object.fromEntries(
+        entries.map(([each, member]) =>
+          each === name && member === mark ? [`${each}x`, 1] : [each, rename(member)],
+        ),
+      )
+    }
+    return rename(make(mark)) as Record<string, unknown>
+  }
 })
 
 test.each([
@@ -158,6 +206,7 @@ describe('options of a call', () => {
     ['pairs', (etag) => [['if-match', etag]]],
     ['a map', (etag) => new Map([['if-match', etag]])],
   ])('take headers as %s', async (_, headersOf) => {
+    const { cells, id } = await served()
     const { version } = await cells.kvPut({ id, key: 'k', value: 'v' })
     const put = (etag: string) =>
       cells.kvPut({ id, key: 'k', value: 'w' }, { headers: headersOf(etag) as Record<string, string> })
@@ -165,31 +214,61 @@ describe('options of a call', () => {
     expect(await put(`"${version}"`)).toMatchObject({ created: false })
   })
 
-  test.each([...Object.keys(OPERATIONS), 'changes', 'importCell'])(
+  test.each([...documentedOperations(), 'importCell'])(
     'of %s are refused if they are unknown',
     async (name) => {
-      const args = { id: 'x', key: 'k', key_id: 'x', account_id: 'x', restore_id: 'x' }
-      const known = ['changes', 'importCell'].includes(name)
-        ? { ...(name === 'changes' ? { id } : { file: new Blob(['x']) }) }
-        : args
-      const row = (OPERATIONS as Record<string, { path: string }>)[name]
-      const given =
-        row === undefined
-          ? known
-          : Object.fromEntries(Object.entries(args).filter(([each]) => row.path.includes(`{${each}}`)))
-      const asked = async () => {
-        const result = call(name, given, { header: { 'if-match': '"1"' } })
-        // An iterator begins with its first step.
-        return name === 'changes'
-          ? await (result as AsyncIterator<unknown, unknown, undefined>).next(undefined)
-          : await result
-      }
-      expect((await refused(asked())).message).toMatch(/^options\.header is not known/)
+      const required = documentedArguments().find(
+        ({ operation, isRequired }) => operation === name && isRequired,
+      )
+      const args = name === 'importCell' ? { file: new Blob(['x']) } : (required?.with('x') ?? {})
+      const error = await refused(call(name, args, { header: { 'if-match': '"1"' } }))
+      expect(error.message).toBe('options.header is not known: did you mean headers?')
     },
   )
 
-  test('of the client too', () => {
-    const options = { baseUrl: 'http://x', apikey: 'k' }
-    expect(() => createClient(options)).toThrow('options.apikey is not known')
+  test.each<[string, object, string]>([
+    ['kvGet', { signal: {} }, 'options.signal must be an AbortSignal.'],
+    ['kvGet', { headers: 'if-match: 1' }, 'options.headers must be headers.'],
+    [
+      'kvPut',
+      { headers: { 'if-match': undefined } },
+      'options.headers.if-match is undefined: leave it out if that is meant.',
+    ],
+    ['createCell', { idempotencyKey: 7 }, 'options.idempotencyKey must be a text.'],
+    [
+      'kvIncr',
+      { idempotencyKey: 'x' },
+      'options.idempotencyKey is for createCell alone: nothing else heeds it.',
+    ],
+    [
+      'importCell',
+      { idempotencyKey: 'x' },
+      'options.idempotencyKey is for createCell alone: nothing else heeds it.',
+    ],
+    ['changes', { lastEventId: 7 }, 'options.lastEventId must be a text.'],
+  ])('of %s are refused if they are of a wrong kind: %o', async (name, options, message) => {
+    const required = documentedArguments().find(
+      ({ operation, isRequired }) => operation === name && isRequired,
+    )
+    const args = name === 'importCell' ? { file: new Blob(['x']) } : (required?.with('x') ?? {})
+    expect((await refused(call(name, args, options))).message).toBe(message)
+  })
+
+  test('may be undefined, as absent', async () => {
+    const { cells, id } = await served()
+    const options = { signal: undefined, headers: undefined, idempotencyKey: undefined }
+    expect(await cells.kvPut({ id, key: 'k', value: 'v' }, options)).toMatchObject({ created: true })
+  })
+
+  test.each([
+    [{ apikey: 'k' }, 'options.apikey is not known: did you mean apiKey?'],
+    [{ apiKey: 7 }, 'options.apiKey must be a text.'],
+    [{ retries: '3' }, 'options.retries must be a number from 0 on.'],
+    [{ retries: Number.NaN }, 'options.retries must be a number from 0 on.'],
+    [{ retryAfterMsMax: -1 }, 'options.retryAfterMsMax must be a number from 0 on.'],
+    [{ fetch: {} }, 'options.fetch must be a function.'],
+    [{ wait: 5 }, 'options.wait must be a function.'],
+  ])('of the client too: %o', (options, message) => {
+    expect(() => createClient({ baseUrl: 'http://x', ...options } as never)).toThrow(message)
   })
 })

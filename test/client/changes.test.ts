@@ -29,10 +29,10 @@ function page(status: number, text = '<html>') {
 }
 
 test.each([
-  ['an unknown argument', { id: 'x', prefx: 'u' }, {}, 'prefx is not known.'],
+  ['an unknown argument', { id: 'x', prefx: 'u' }, {}, 'prefx is not known: did you mean prefix'],
   ['no id', {}, {}, 'id must be a string, not empty.'],
-  ['tables that are no list', { id: 'x', tables: 'users' }, {}, 'tables must be a list of names.'],
-  ['a lastEventId that is no string', { id: 'x' }, { lastEventId: 7 }, 'lastEventId must be a string.'],
+  ['tables that are no list', { id: 'x', tables: 'users' }, {}, 'tables must be a list of names'],
+  ['a lastEventId that is no string', { id: 'x' }, { lastEventId: 7 }, 'options.lastEventId must be a text.'],
   ['a lastEventId with a new line', { id: 'x' }, { lastEventId: '7\n8' }, /header value/],
   ['a header that is none', { id: 'x' }, { headers: { 'a b': '1' } }, /header name/],
 ])('%s is a mistake, before it is sent', async (_, args, given, message) => {

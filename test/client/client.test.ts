@@ -94,7 +94,7 @@ describe('a call', () => {
 
   test('with an argument that the operation has not is a mistake', async () => {
     const args: { id: string } = { id: 'x', ...{ nmae: 'y' } }
-    await expect(cells.getCell(args)).rejects.toThrow('nmae is not known. Known are id.')
+    await expect(cells.getCell(args)).rejects.toThrow('nmae is not known; known are id.')
   })
 })
 

@@ -31,7 +31,8 @@ test.each([301, 302, 303, 307, 308])(
     })
     const client = createClient({ baseUrl, apiKey: 'cell_sk_secret' })
     const args = { id: 'x', key: 'k', key_id: 'x', account_id: 'x', restore_id: 'x' }
-    const calls = Object.entries(OPERATIONS).map(([name, { path }]) => {
+    const rows = Object.entries(OPERATIONS).filter(([name]) => name !== 'changes')
+    const calls = rows.map(([name, { path }]) => {
       const given = Object.fromEntries(Object.entries(args).filter(([each]) => path.includes(`{${each}}`)))
       return (client as unknown as Record<string, Call>)[name]?.(given)
     })

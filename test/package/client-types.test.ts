@@ -14,6 +14,7 @@ const cells = createClient({ baseUrl: 'http://cells.test', apiKey: 'k' })
 export const { id } = await cells.createCell({ name: 'acme' })
 await cells.createCell()
 await cells.listCells({ limit: 10 })
+await cells.listCells({ limit: undefined, cursor: undefined })
 await cells.kvPut({ id, key: 'k', value: 'v', ttl_seconds: 5 })
 export const rows: { n: number }[] = (await cells.sql<{ n: number }>({ id, sql: 'SELECT 1 AS n', params: [integer(1n)] })).rows
 export const lists: unknown[][] = (await cells.sql({ id, sql: 'SELECT 1', row_mode: 'array' })).rows
@@ -21,6 +22,14 @@ export const lists: unknown[][] = (await cells.sql({ id, sql: 'SELECT 1', row_mo
 await cells.getCell()
 // @ts-expect-error: ttl_seconds
 await cells.kvPut({ id, key: 'k', value: 'v', ttl: 5 })
+// @ts-expect-error: all cells, not those of a name
+await cells.listCells({ name: undefined })
+// @ts-expect-error: the newest version, not this one
+await cells.restore({ id, version: undefined })
+// @ts-expect-error: any version
+await cells.kvMset({ id, entries: [{ key: 'k', value: 'v', if_version: undefined }] })
+export type First = Parameters<typeof cells.restore>[0]
+export const first: First = { id, version: 'x' }
 `
 
 beforeAll(async () => {

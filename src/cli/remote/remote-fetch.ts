@@ -1,7 +1,6 @@
-import type { ClientOptions } from '../../client/index.ts'
+import type { Fetch } from '../../client/index.ts'
+import { fetchForLong } from '../../client/long-calls.ts'
 import { CellError } from '../../errors.ts'
-
-type Fetch = NonNullable<ClientOptions['fetch']>
 
 /** The request never left: there was no connection, or none that could be trusted. */
 const NOT_SENT =
@@ -15,7 +14,7 @@ const NOT_SENT =
  */
 export function remoteFetch(baseUrl: string, seen: (headers: Headers) => void): Fetch {
   return async (url, init) => {
-    const answer = await fetch(url, init).catch((error: unknown) => {
+    const answer = await fetchForLong(url, init).catch((error: unknown) => {
       throw init.signal?.aborted ? error : unreachable(baseUrl, error)
     })
     seen(answer.headers)

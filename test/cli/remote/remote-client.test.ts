@@ -98,13 +98,13 @@ describe('what answers in the place of a node', () => {
   const asked = async (listener: RequestListener) =>
     rejectedBy(clientOf(await listen(listener)).listCells({}))
 
-  test('never gets the key through a redirect', async () => {
+  test.each([301, 302, 303, 307, 308])('never gets the key through a redirect: %i', async (status) => {
     let followed = 0
     const elsewhere = await listen((_, response) => {
       followed++
       response.end('{}')
     })
-    const error = await asked((_, response) => response.writeHead(307, { location: elsewhere }).end())
+    const error = await asked((_, response) => response.writeHead(status, { location: elsewhere }).end())
     expect(error).toMatchObject({ code: 'invalid_setting', message: expect.stringContaining(elsewhere) })
     expect(followed).toBe(0)
   })
