@@ -27,6 +27,8 @@ const LONG = [
   'test/cli/remote/remote-commands*.test.ts',
   'test/cli/two-nodes*.test.ts',
   'test/console/{cells,keys-and-node,kv,sql,time,whole-page}*.test.ts',
+  'test/console/**/*.test.ts',
+  'test/deploy/**/*.test.ts',
   'test/faults/**/*.test.ts',
   'test/http/abuse/**/*.test.ts',
   'test/http/async-restores*.test.ts',
