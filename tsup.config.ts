@@ -31,4 +31,19 @@ export default defineConfig([
     dts: { only: true },
     external: ['../index.ts'],
   },
+  // The console, for browsers: a folder of its own, whose chunks have names that change with what they hold.
+  {
+    entry: { 'console/console': 'src/console/console-main.tsx' },
+    format: ['esm'],
+    target: 'es2022',
+    platform: 'browser',
+    noExternal: [/./],
+    splitting: true,
+    minify: true,
+    esbuildOptions(options) {
+      options.chunkNames = 'console/[name]-[hash]'
+      options.jsx = 'automatic'
+      options.jsxImportSource = 'preact'
+    },
+  },
 ])

@@ -6,6 +6,7 @@ import type { Audience } from './audience.ts'
 import { ClientErrors, missingHost, tooManyConnections } from './client-errors.ts'
 import { type ConnectionLimits, defaultConnectionLimits } from './connection-limits.ts'
 import { ConnectionOrder } from './connection-order.ts'
+import type { ConsoleListener } from './console-files.ts'
 import type { MemoryUse } from './memory-budgets.ts'
 import { answer, listenerOf } from './node-listener.ts'
 
@@ -21,6 +22,8 @@ export interface NodeServerOptions extends Omit<ApplicationOptions, 'shutdown'> 
   connections?: Partial<ConnectionLimits> | undefined
   /** Whom it serves; the holders of API keys by default. */
   audience?: Audience | undefined
+  /** Serves the console, too. */
+  console?: ConsoleListener | undefined
 }
 
 /** A `node:http` server over a store, with bounds on every connection and a graceful end. */
@@ -34,7 +37,7 @@ export class NodeServer {
   readonly #surplus = new WeakSet<Socket>()
   #stopped: Promise<void> | undefined
 
-  constructor(store: CellDirectory, { connections, audience, ...options }: NodeServerOptions = {}) {
+  constructor(store: CellDirectory, { connections, audience, console, ...options }: NodeServerOptions = {}) {
     const limits = { ...defaultConnectionLimits(store.settings.openCellsMax), ...connections }
     this.#store = store
     const application = new Application(store, { ...options, shutdown: this.#shutdown.signal }, audience)
@@ -49,7 +52,7 @@ export class NodeServer {
       if (this.#surplus.has(request.socket))
         answer(application, request, response, tooManyConnections(limits.connectionsMax))
       else if (lacksHost(request)) answer(application, request, response, missingHost())
-      else listener(request, response)
+      else if (console?.(request, response) !== true) listener(request, response)
     }
     this.#server = createServer(
       {
