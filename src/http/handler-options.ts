@@ -115,7 +115,7 @@ const HANDLER: Shape<HandlerOptions> = {
   logger: maybe(having('error')),
   accessLogger: maybe(having('debug')),
   slowMs: maybe(orNull(MILLISECONDS)),
-  service: maybe(having('execute', 'watch', 'describe')),
+  service: maybe(having('execute')),
   sqlPolicy: maybe(SQL_POLICY),
   requestDeadlineMs: maybe(MILLISECONDS),
   rate: maybe(group(RATE)),

@@ -28,6 +28,11 @@ const BRANCH: Shape<BranchCellOptions> = {
   requestId,
 }
 
+/** What is no object is refused where the options of a new cell are checked. */
+export function isBranch(options: CreateCellOptions | BranchCellOptions): options is BranchCellOptions {
+  return typeof options === 'object' && options !== null && 'from' in options
+}
+
 const RETRY_MS = 5_000
 
 export interface CellBranchesParts {

@@ -143,7 +143,8 @@ describe('What moves bytes is charged for them, also if it fails:', () => {
     const { key, id } = bench.store.apiKeys.create(bench.accountId)
     // The key is revoked while the cell is copied.
     const service = new InProcessService(bench.store, { restoreWaitMs: 1_000, bounds: BOUNDS })
-    const revoked: Pick<CellService, 'exportCell'> = {
+    const revoked: Pick<CellService, 'execute' | 'exportCell'> = {
+      execute: (...call) => service.execute(...call),
       exportCell: (cellId, options) =>
         service.exportCell(cellId, {
           ...options,
