@@ -1,4 +1,4 @@
-import { hash } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import stringify from 'safe-stable-stringify'
 import { CellError } from '../errors.ts'
 
@@ -37,7 +37,8 @@ export function parseIdempotencyKey(header: string): string {
  */
 export function fingerprintOf(body: object): string {
   const isSmall = countValues(body, VALUES_MAX) <= VALUES_MAX
-  return hash('sha256', isSmall ? stringify(body) : asItCame(body))
+  const text = isSmall ? stringify(body) : asItCame(body)
+  return createHash('sha256').update(text).digest('hex')
 }
 
 /** Counts no further than to one above the bound. @throws `invalid_request` if they are nested too deeply */
