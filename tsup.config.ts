@@ -2,7 +2,7 @@ import { defineConfig } from 'tsup'
 
 /**
  * The library; its client, and what helps tests; the command, whose first file must run on any Node (see
- * src/cli/cellstore.ts); and the first files of the worker processes, of the archiver process, of the checker processes, of the fork server and of the restore threads.
+ * src/cli/cellstore.ts); and the first files of the worker processes, of the archiver process, of the checker processes and of the restore threads.
  */
 export default defineConfig([
   {
@@ -14,7 +14,6 @@ export default defineConfig([
       worker: 'src/workers/worker/worker-main.ts',
       archiver: 'src/workers/archiver/archiver-main.ts',
       checker: 'src/workers/checker/checker-main.ts',
-      'fork-server': 'src/workers/fork-server/fork-server-main.ts',
       'restore-thread': 'src/backup/restore/restore-thread-main.ts',
     },
     format: ['esm'],
@@ -31,5 +30,20 @@ export default defineConfig([
     format: ['esm'],
     dts: { only: true },
     external: ['../index.ts'],
+  },
+  // The console, for browsers: a folder of its own, whose chunks have names that change with what they hold.
+  {
+    entry: { 'console/console': 'src/console/console-main.tsx' },
+    format: ['esm'],
+    target: 'es2022',
+    platform: 'browser',
+    noExternal: [/./],
+    splitting: true,
+    minify: true,
+    esbuildOptions(options) {
+      options.chunkNames = 'console/[name]-[hash]'
+      options.jsx = 'automatic'
+      options.jsxImportSource = 'preact'
+    },
   },
 ])

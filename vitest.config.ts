@@ -1,5 +1,52 @@
-import { defineConfig } from 'vitest/config'
+import process from 'node:process'
+import { configDefaults, defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
+
+/**
+ * What `npm test` leaves to `npm run test:long`: long random histories, loops of kills, replays of power losses, and whole nodes that come
+ * back after losses. Each promise has a shorter test among the others.
+ */
+const LONG = [
+  'test/backup/archive/mutants*.test.ts',
+  'test/backup/archiver/at-once*.test.ts',
+  'test/backup/changes/chain*.test.ts',
+  'test/backup/drills*.test.ts',
+  'test/backup/every-object*.test.ts',
+  'test/backup/histories*.test.ts',
+  'test/backup/object-store/s3/s3-outages*.test.ts',
+  'test/backup/restore/dropped-reads*.test.ts',
+  'test/backup/restore/flipped-reads*.test.ts',
+  'test/backup/restore/restore-threads*.test.ts',
+  'test/backup/restore/set-back*.test.ts',
+  'test/backup/scheduled-backups*.test.ts',
+  'test/backup/shipping/log-retention*.test.ts',
+  'test/cli/cells-by-name*.test.ts',
+  'test/cli/earlier-states*.test.ts',
+  'test/cli/object-store-loss*.test.ts',
+  'test/cli/recover.test.ts',
+  'test/cli/remote/remote-commands*.test.ts',
+  'test/cli/two-nodes*.test.ts',
+  'test/console/{cells,keys-and-node,kv,sql,time,whole-page}*.test.ts',
+  'test/console/**/*.test.ts',
+  'test/deploy/**/*.test.ts',
+  'test/faults/**/*.test.ts',
+  'test/http/abuse/**/*.test.ts',
+  'test/http/async-restores*.test.ts',
+  'test/metrics/node-log*.test.ts',
+  'test/package/packed*.test.ts',
+  'test/scripts/**/*.test.ts',
+  'test/workers/archiver/**/*.test.ts',
+  'test/workers/cells-that-move*.test.ts',
+  'test/workers/deleted-cell*.test.ts',
+  'test/workers/statements*.test.ts',
+  'test/workers/watched-cells*.test.ts',
+  'test/workers/worker-kills*.test.ts',
+]
+
+const SCRIPT = process.env['npm_lifecycle_event']
+/** Who names a file wants it, however long it takes. */
+const isShort =
+  SCRIPT === 'test' && process.argv.slice(2).every((each) => each === 'run' || each.startsWith('-'))
 
 /** Parts of the paths of the files that take longest. */
 const LONGEST = [
@@ -30,7 +77,8 @@ class LongestFirst extends BaseSequencer {
 
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
+    include: SCRIPT === 'test:long' ? LONG : ['test/**/*.test.ts'],
+    exclude: isShort ? [...configDefaults.exclude, ...LONG] : configDefaults.exclude,
     setupFiles: ['test/support/restore-mocks.ts'],
     pool: 'forks',
     // Many tests wait: for processes that start, and for the disk.

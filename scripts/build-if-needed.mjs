@@ -21,6 +21,29 @@ const OUTPUTS = ['index.js', 'index.d.ts', 'client.d.ts', 'testing.d.ts', 'cells
  * process of a node 80 ms to load. Their licenses go into the build.
  */
 const BUNDLED = ['zod', 'eventsource-parser']
+/** What the console is made of, as the browser gets it. */
+const BUNDLED_INTO_CONSOLE = [
+  'preact',
+  'uplot',
+  'codemirror',
+  ...[
+    'autocomplete',
+    'commands',
+    'lang-sql',
+    'language',
+    'lint',
+    'search',
+    'state',
+    'streamparser',
+    'view',
+  ].map((name) => `@codemirror/${name}`),
+  ...['common', 'highlight', 'lr'].map((name) => `@lezer/${name}`),
+  '@marijn/find-cluster-break',
+  'crelt',
+  'eventsource-parser',
+  'style-mod',
+  'w3c-keyname',
+]
 /** A build takes some ten seconds; nobody waits for a lock that is older than this. */
 const LOCK_AGE_MS_MAX = 120_000
 const LOCK_POLL_MS = 100
@@ -72,9 +95,13 @@ function build(node, tsup) {
     }
     importFromTheBuild(path.join(target, 'testing.d.ts'))
     for (const name of BUNDLED) {
-      const license = path.join(root, 'node_modules', name, 'LICENSE')
-      fs.copyFileSync(license, path.join(target, `${name}.LICENSE.txt`))
+      fs.copyFileSync(licenseOf(name), path.join(target, `${name}.LICENSE.txt`))
     }
+    const licenses = BUNDLED_INTO_CONSOLE.map(
+      (name) => `${name}\n\n${fs.readFileSync(licenseOf(name), 'utf8').trim()}\n`,
+    )
+    fs.mkdirSync(path.join(target, 'console'), { recursive: true })
+    fs.writeFileSync(path.join(target, 'console', 'LICENSES.txt'), licenses.join('\n\n'))
     // What was edited while the build ran counts as newer than the build.
     for (const name of OUTPUTS) fs.utimesSync(path.join(target, name), startedAt, startedAt)
     replaceDist(target)
@@ -82,6 +109,10 @@ function build(node, tsup) {
   } finally {
     fs.rmSync(target, { recursive: true, force: true })
   }
+}
+
+function licenseOf(name) {
+  return path.join(root, 'node_modules', name, 'LICENSE')
 }
 
 /**

@@ -41,6 +41,7 @@ export const ERROR_KINDS = {
   constraint_violation: 'conflict',
   result_too_large: 'request',
   result_memory_exceeded: 'request',
+  transaction_too_large: 'request',
   // KV
   invalid_key: 'request',
   invalid_ttl: 'request',

@@ -172,7 +172,10 @@ export type {
 export type {
   BatchableOperation,
   BatchOperation,
+  CellAnswer,
   CellOperation,
+  CellRequest,
+  CellRoute,
   JsonText,
   OperationResults,
   PlainOperation,
@@ -201,6 +204,7 @@ export type {
 export type { Clock, Timer } from './base/clock.ts'
 export { DEFAULT_LIMITS, type Limits, type ResultLimits } from './base/limits.ts'
 export type { Log } from './base/log.ts'
+export type { Given, Some } from './base/option-shapes.ts'
 export {
   CellError,
   type CellErrorCode,

@@ -10,6 +10,8 @@ import { Tenant } from './tenant.ts'
 export interface Orders {
   port: number
   key: string
+  /** Where it comes from: a proxy counts by address. */
+  address: string
   names: readonly string[]
   seed: number
 }
@@ -31,10 +33,10 @@ process.on('message', async (message: ToAttacker) => {
   } else begin = await prepare(message)
 })
 
-async function prepare({ port, key, names, seed }: Orders): Promise<typeof begin> {
+async function prepare({ port, key, address, names, seed }: Orders): Promise<typeof begin> {
   // With all its threads: also those that collect the garbage of large answers must not be in the way.
   lowerPriority(process.pid)
-  tenant = new Tenant(port, key, seed)
+  tenant = new Tenant(port, key, seed, address)
   tenant.asksAgain = true
   const attacks: ((signal: AbortSignal) => Promise<unknown>)[] = []
   for (const name of names) {

@@ -52,6 +52,16 @@ export const bodyAttacks: Record<string, Attack> = {
         tenant.ask('POST', '/databases', body, { 'idempotency-key': `k${turn % 100}` }),
       )
   },
+  '8 queued mget, ttl and delete': async (tenant) => {
+    const cells = await tenant.newCells(8)
+    const keys = Array.from({ length: 1_000 }, (_, i) => `key-${i}`)
+    const body = JSON.stringify({ keys })
+    const ops = ['mget', 'ttl', 'delete']
+    return (signal) =>
+      repeat(tenant, signal, 400, (turn) =>
+        tenant.ask('POST', `/databases/${cells[turn % 8]}/kv/ops/${ops[turn % 3]}`, body),
+      )
+  },
 }
 
 function bodies(path: string, body: string): Attack {

@@ -1,10 +1,27 @@
+import { once } from 'node:events'
 import Database from 'better-sqlite3'
 import type { Attack } from './attack.ts'
-import { repeat } from './tenant.ts'
+import { pause, repeat } from './tenant.ts'
 
 const MB_ROWS = 30
 
 export const catalogAttacks: Record<string, Attack> = {
+  '3 keys revoked while their requests are under way': async (tenant) => (signal) =>
+    repeat(tenant, signal, 4, async () => {
+      const { json } = await tenant.ask('POST', '/api-keys')
+      const { id, key } = json as { id?: string; key?: string }
+      if (id === undefined || key === undefined) return
+      const late = tenant.connect()
+      late.write(
+        `POST /v1/api-keys HTTP/1.1\r\nHost: x\r\nx-api-key: ${key}\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{`,
+      )
+      await pause(20, signal)
+      await tenant.ask('DELETE', `/api-keys/${id}`)
+      late.write('}')
+      const [answer] = await once(late, 'data', { signal })
+      late.destroy()
+      tenant.count(`late: ${String(answer).slice(9, 12)}`)
+    }),
   '7 a flood of keys': async (tenant) => (signal) =>
     repeat(tenant, signal, 32, async () => {
       const { json } = await tenant.ask('POST', '/api-keys')

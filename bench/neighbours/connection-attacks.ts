@@ -10,6 +10,7 @@ const CONTROLS = JSON.stringify({
   sql: "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r LIMIT 10) SELECT replace(printf('%*c', 300000, 'x'), 'x', char(1)) FROM r",
 })
 
+/** What a reverse proxy is there for. */
 export const connectionAttacks: Record<string, Attack> = {
   '1 pipelined 10 MB answers, never read': async (tenant) => {
     const [cell] = (await tenant.newCells(1)) as [string]
@@ -29,22 +30,6 @@ export const connectionAttacks: Record<string, Attack> = {
     const requests = Buffer.from('GET / HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(2_500))
     return (signal) => repeat(tenant, signal, 200, () => sendAndWait(tenant, requests, signal))
   },
-  '3 keys revoked while their requests are under way': async (tenant) => (signal) =>
-    repeat(tenant, signal, 4, async () => {
-      const { json } = await tenant.ask('POST', '/api-keys')
-      const { id, key } = json as { id?: string; key?: string }
-      if (id === undefined || key === undefined) return
-      const late = tenant.connect()
-      late.write(
-        `POST /v1/api-keys HTTP/1.1\r\nHost: x\r\nx-api-key: ${key}\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{`,
-      )
-      await pause(20, signal)
-      await tenant.ask('DELETE', `/api-keys/${id}`)
-      late.write('}')
-      const [answer] = await once(late, 'data', { signal })
-      late.destroy()
-      tenant.count(`late: ${String(answer).slice(9, 12)}`)
-    }),
   '8 800 bodies one byte short': async (tenant) => {
     const [cell] = (await tenant.newCells(1)) as [string]
     const body = JSON.stringify({ value: 'x'.repeat(2_000_000) }).slice(0, -1)
@@ -74,16 +59,6 @@ export const connectionAttacks: Record<string, Attack> = {
         socket.destroy()
         tenant.count('half-open')
       })
-  },
-  '8 queued mget, ttl and delete': async (tenant) => {
-    const cells = await tenant.newCells(8)
-    const keys = Array.from({ length: 1_000 }, (_, i) => `key-${i}`)
-    const body = JSON.stringify({ keys })
-    const ops = ['mget', 'ttl', 'delete']
-    return (signal) =>
-      repeat(tenant, signal, 400, (turn) =>
-        tenant.ask('POST', `/databases/${cells[turn % 8]}/kv/ops/${ops[turn % 3]}`, body),
-      )
   },
 }
 

@@ -1,14 +1,11 @@
 import type { Attack } from './attack.ts'
 import { pause, repeat, type Tenant } from './tenant.ts'
 
-/** A new account is on trial for 10 s: these attack once it is over, from the workers of all. */
-const TRIAL_MS = 12_000
 const ROW_BYTES = 3_900
 
 export const diskAttacks: Record<string, Attack> = {
-  '0 12 MB commits, four a second, after a quiet trial': async (tenant) => {
+  '0 12 MB commits, four a second': async (tenant) => {
     const cells = await cellsWithTables(tenant, 8)
-    await trial(tenant, cells)
     return (signal) =>
       repeat(tenant, signal, 1, async (turn) => {
         await tenant.sql(
@@ -18,23 +15,21 @@ export const diskAttacks: Record<string, Attack> = {
         await pause(250, signal)
       })
   },
-  '0 updates of 1.6 MB, 20 a second, after a quiet trial': async (tenant) => {
+  '0 updates of 1.6 MB, 20 a second': async (tenant) => {
     const cells = await cellsWithTables(tenant, 4)
     for (const cell of cells)
       await tenant.must(
         cell,
         `INSERT INTO t WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r LIMIT 400) SELECT i, zeroblob(${ROW_BYTES}), 0 FROM r`,
       )
-    await trial(tenant, cells)
     return (signal) =>
       repeat(tenant, signal, 1, async (turn) => {
         await tenant.sql(cells[turn % cells.length] as string, 'UPDATE t SET c = c + 1')
         await pause(40, signal)
       })
   },
-  '0 12 MB commits among 100 reads each, after a quiet trial': async (tenant) => {
+  '0 12 MB commits among 100 reads each': async (tenant) => {
     const cells = await cellsWithTables(tenant, 8)
-    await trial(tenant, cells)
     return (signal) =>
       repeat(tenant, signal, 1, async (turn) => {
         const cell = cells[turn % cells.length] as string
@@ -44,8 +39,7 @@ export const diskAttacks: Record<string, Attack> = {
         await pause(250, signal)
       })
   },
-  '0 cells made, filled with 3.7 MB and deleted, after a quiet trial': async (tenant) => {
-    await trial(tenant, await tenant.newCells(1))
+  '0 cells made, filled with 3.7 MB and deleted': async (tenant) => {
     return (signal) =>
       repeat(tenant, signal, 2, async () => {
         const [cell] = await tenant.newCells(1)
@@ -72,11 +66,4 @@ async function cellsWithTables(tenant: Tenant, count: number): Promise<string[]>
   const cells = await tenant.newCells(count)
   for (const cell of cells) await tenant.must(cell, 'CREATE TABLE t (a INTEGER PRIMARY KEY, b, c)')
   return cells
-}
-
-async function trial(tenant: Tenant, [cell]: readonly string[]): Promise<void> {
-  for (let ms = 0; ms < TRIAL_MS; ms += 500) {
-    await tenant.ask('GET', `/databases/${cell}/kv/nothing`)
-    await pause(500)
-  }
 }

@@ -30,7 +30,7 @@ export class Neighbour {
   static async create(port: number, key: string): Promise<Neighbour> {
     const tenant = new Tenant(port, key, 1)
     const [cell] = (await tenant.newCells(1)) as [string]
-    await tenant.must(cell, 'CREATE TABLE t (id INTEGER PRIMARY KEY, x)')
+    await tenant.must(cell, 'CREATE TABLE t (turn)')
     const neighbour = new Neighbour(tenant, cell)
     await neighbour.warmUp()
     return neighbour
@@ -69,6 +69,12 @@ export class Neighbour {
     }
   }
 
+  /** Insertions that were made more than once. */
+  async twice(): Promise<number> {
+    const { json } = await this.#tenant.sql(this.cell, 'SELECT count(*) - count(DISTINCT turn) AS n FROM t')
+    return (json as { rows: [{ n: number }] }).rows[0].n
+  }
+
   close(): void {
     this.#tenant.close()
   }
@@ -93,12 +99,9 @@ export class Neighbour {
       case 4:
         return this.#tenant.ask('PUT', entry, { value: `v${turn}` })
       case 2:
-        return this.#tenant.sql(this.cell, 'SELECT x FROM t WHERE id = ?', [turn % 100])
+        return this.#tenant.sql(this.cell, 'SELECT turn FROM t WHERE rowid = ?', [turn % 100])
       case 6:
-        return this.#tenant.sql(this.cell, 'INSERT OR REPLACE INTO t (id, x) VALUES (?, ?)', [
-          turn % 100,
-          'x',
-        ])
+        return this.#tenant.sql(this.cell, 'INSERT INTO t VALUES (?)', [turn])
       default:
         return this.#tenant.ask('GET', entry)
     }

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
+import { Nginx } from '../../test/support/nginx.ts'
 import { newAccount, type Served, startCellstore } from '../http-process.ts'
 import type { FromAttacker, Orders, ToAttacker } from './attacker.ts'
 import { type Measured, Neighbour } from './neighbour.ts'
@@ -28,7 +29,15 @@ export interface Kill {
 interface LogLine {
   reason?: string
   worker?: number
-  cell?: string
+  cellId?: string
+}
+
+export interface Setting {
+  flags?: readonly string[]
+  /** Of the neighbour: a `known` one was there before the node's start, and needs no trial. */
+  account?: 'new' | 'known'
+  /** With nginx in front. The attacker then has an address of its own. */
+  proxied?: boolean
 }
 
 /** A node of its own for an attack, so that nothing of one remains for the next. */
@@ -36,18 +45,20 @@ export class NodeUnderAttack {
   readonly neighbour: Neighbour
   readonly #directory: string
   readonly #served: Served
+  readonly #nginx: Nginx | undefined
 
-  private constructor(directory: string, served: Served, neighbour: Neighbour) {
+  private constructor(directory: string, served: Served, nginx: Nginx | undefined, neighbour: Neighbour) {
     this.#directory = directory
     this.#served = served
+    this.#nginx = nginx
     this.neighbour = neighbour
   }
 
-  /** @param account of the neighbour: a `known` one was there before the node's start, and needs no trial */
-  static async start(
-    flags: readonly string[] = [],
-    account: 'new' | 'known' = 'new',
-  ): Promise<NodeUnderAttack> {
+  static async start({
+    flags = [],
+    account = 'new',
+    proxied = false,
+  }: Setting = {}): Promise<NodeUnderAttack> {
     const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-neighbours-'))
     const objects = path.join(directory, 'objects')
     fs.mkdirSync(objects)
@@ -64,7 +75,9 @@ export class NodeUnderAttack {
       // A key is shown only once: the attacker's is another one.
       served = { ...(await start()), key: newAccount(directory) }
     }
-    return new NodeUnderAttack(directory, served, await Neighbour.create(served.port, key))
+    const nginx = proxied ? await Nginx.start(served.port) : undefined
+    const neighbour = await Neighbour.create(nginx?.port ?? served.port, key)
+    return new NodeUnderAttack(directory, served, nginx, neighbour)
   }
 
   /**
@@ -78,13 +91,15 @@ export class NodeUnderAttack {
     target: NodeUnderAttack = this,
   ): Promise<Round> {
     const { pid } = this.#served
-    const { port, key } = target.#served
+    const { key } = target.#served
+    const port = target.#nginx?.port ?? target.#served.port
+    const address = target.#nginx === undefined ? '127.0.0.1' : '127.0.0.2'
     const attacker = fork(path.join(import.meta.dirname, 'attacker.ts'), { execArgv: [] })
     const tell = (message: ToAttacker) => attacker.send(message)
     try {
-      tell({ port, key, names, seed } satisfies Orders)
+      tell({ port, key, address, names, seed } satisfies Orders)
       await heard(attacker)
-      // Only an account that has asked for something lately is protected, and some attacks take long to prepare.
+      // Only an account that was active lately is protected, and some attacks take long to prepare.
       await this.neighbour.warmUp()
       const linesBefore = this.#logged().length
       const watch = new Watch(pid, this.neighbour.cell)
@@ -97,10 +112,10 @@ export class NodeUnderAttack {
       const kills = this.#logged()
         .slice(linesBefore)
         .filter((line) => line.reason !== undefined && line.worker !== undefined)
-        .map(({ reason = '', worker = 0, cell }) => ({
+        .map(({ reason = '', worker = 0, cellId }) => ({
           reason,
           isOfNeighbour: seen.ofNeighbour.has(worker),
-          blamesNeighbour: cell === this.neighbour.cell,
+          blamesNeighbour: cellId === this.neighbour.cell,
         }))
       return { neighbour, seen, answers: told.answers, kills }
     } finally {
@@ -112,6 +127,7 @@ export class NodeUnderAttack {
   async stop(): Promise<{ code: number | null; ms: number }> {
     const started = performance.now()
     this.neighbour.close()
+    await this.#nginx?.stop()
     const code = await this.#served.stop()
     const ms = performance.now() - started
     fs.rmSync(this.#directory, { recursive: true, force: true })

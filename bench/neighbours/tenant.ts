@@ -25,12 +25,14 @@ export class Tenant {
   asksAgain = false
   readonly #port: number
   readonly #key: string
+  readonly #address: string
   readonly #agent = new http.Agent({ keepAlive: true, maxSockets: SOCKETS_MAX })
   readonly #sockets = new Set<net.Socket>()
 
-  constructor(port: number, key: string, seed: number) {
+  constructor(port: number, key: string, seed: number, address = '127.0.0.1') {
     this.#port = port
     this.#key = key
+    this.#address = address
     this.random = new Random(seed)
   }
 
@@ -47,6 +49,7 @@ export class Tenant {
         {
           port: this.#port,
           host: '127.0.0.1',
+          localAddress: this.#address,
           agent: this.#agent,
           method,
           path: `/v1${path}`,
@@ -111,7 +114,7 @@ export class Tenant {
   }
 
   connect(): net.Socket {
-    const socket = net.connect(this.#port, '127.0.0.1')
+    const socket = net.connect({ port: this.#port, host: '127.0.0.1', localAddress: this.#address })
     socket.on('error', () => {})
     this.#sockets.add(socket)
     socket.on('close', () => this.#sockets.delete(socket))

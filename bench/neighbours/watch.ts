@@ -1,12 +1,11 @@
 import fs from 'node:fs'
 
 const EVERY_MS = 50
-const MIB_OF_KIB = 1 / 1_024
+const MB_OF_KIB = 1_024 / 1e6
 
 export interface Seen {
-  /** Peak resident memory, in MiB. */
-  nodeMib: number
-  workerMib: number
+  /** Peak resident memory, in MB. */
+  nodeMb: number
   /** The processes of the workers that had the neighbour's cell open. */
   ofNeighbour: ReadonlySet<number>
 }
@@ -17,8 +16,7 @@ export class Watch {
   readonly #cell: string
   readonly #timer: NodeJS.Timeout
   readonly #ofNeighbour = new Set<number>()
-  #workerMib = 0
-  #nodeMib = 0
+  #nodeMb = 0
 
   /** @param cell the neighbour's */
   constructor(pid: number, cell: string) {
@@ -26,34 +24,28 @@ export class Watch {
     this.#cell = cell
     this.#timer = setInterval(() => this.#look(), EVERY_MS)
     resetPeak(pid)
-    for (const worker of childrenOf(pid)) resetPeak(worker)
     this.#look()
   }
 
   stop(): Seen {
     clearInterval(this.#timer)
     this.#look()
-    return { nodeMib: this.#nodeMib, workerMib: this.#workerMib, ofNeighbour: this.#ofNeighbour }
+    return { nodeMb: this.#nodeMb, ofNeighbour: this.#ofNeighbour }
   }
 
   #look(): void {
-    this.#nodeMib = Math.max(this.#nodeMib, peakMib(this.#pid))
-    for (const pid of childrenOf(this.#pid)) {
-      if (hasOpen(pid, this.#cell)) this.#ofNeighbour.add(pid)
-      this.#workerMib = Math.max(this.#workerMib, peakMib(pid))
-    }
+    this.#nodeMb = Math.max(this.#nodeMb, peakMb(this.#pid))
+    for (const pid of childrenOf(this.#pid)) if (hasOpen(pid, this.#cell)) this.#ofNeighbour.add(pid)
   }
 }
 
-/** And their children: a node's workers are those of its fork server. */
 function childrenOf(pid: number): number[] {
-  const own = read(`/proc/${pid}/task/${pid}/children`).split(' ').filter(Boolean).map(Number)
-  return own.flatMap((child) => [child, ...childrenOf(child)])
+  return read(`/proc/${pid}/task/${pid}/children`).split(' ').filter(Boolean).map(Number)
 }
 
 /** Of the time since {@link resetPeak}. */
-function peakMib(pid: number): number {
-  return Number(/^VmHWM:\s+(\d+)/m.exec(read(`/proc/${pid}/status`))?.[1] ?? 0) * MIB_OF_KIB
+function peakMb(pid: number): number {
+  return Number(/^VmHWM:\s+(\d+)/m.exec(read(`/proc/${pid}/status`))?.[1] ?? 0) * MB_OF_KIB
 }
 
 function resetPeak(pid: number): void {

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import type { Clock } from '../base/clock.ts'
 import { checkDisplayName } from '../base/display-name.ts'
-import { checkNames, type Known } from '../base/known-names.ts'
-import { cutPage, decodeCursor, encodeCursor, pageLimit } from '../base/paging.ts'
-import { OVERRIDE_NAMES, type QuotaOverrides } from '../catalog/account-quotas.ts'
+import { checkOptions, group, judgedByReader, maybe, type Shape } from '../base/option-shapes.ts'
+import { cutPage, decodeCursor, encodeCursor, PAGING, pageLimit } from '../base/paging.ts'
+import { QUOTA_OVERRIDES, type QuotaOverrides } from '../catalog/account-quotas.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { CatalogCache } from '../catalog/catalog-cache.ts'
 import type { Statement } from '../engine/sqlite.ts'
@@ -39,8 +39,10 @@ export interface AccountPage {
 }
 
 type CreateOptions = NonNullable<Parameters<Accounts['create']>[0]>
-const CREATE_NAMES: Known<CreateOptions> = { name: true, quotas: true }
-const PAGE_NAMES: Known<AccountListOptions> = { cursor: true, limit: true }
+const CREATE: Shape<CreateOptions> = {
+  name: maybe(judgedByReader('a name')),
+  quotas: maybe(group(QUOTA_OVERRIDES)),
+}
 
 const COLUMNS = 'id, name, created_at, suspended_at, quotas'
 /** About 2 MB of records: each request looks its account up. */
@@ -93,10 +95,9 @@ export class Accounts {
    * @throws `invalid_request` for a bad name or quota, `disk_full`, `store_closed`
    */
   create(options: { name?: string | undefined; quotas?: QuotaOverrides | undefined } = {}): AccountRecord {
-    checkNames(options, CREATE_NAMES)
+    checkOptions(options, CREATE)
     const { name, quotas = {} } = options
     checkDisplayName(name)
-    checkOverrides(quotas, 'quotas.')
     const id = randomUUID()
     this.#catalog.change(() => this.#insert.run(id, name ?? null, this.#clock.now(), JSON.stringify(quotas)))
     return this.require(id)
@@ -124,7 +125,7 @@ export class Accounts {
 
   /** One page of {@link list}. @throws `invalid_request` for a bad cursor or limit */
   page(options: AccountListOptions = {}): AccountPage {
-    checkNames(options, PAGE_NAMES)
+    checkOptions(options, PAGING)
     const { cursor, limit } = options
     const count = pageLimit(limit, this.#pageMax)
     const [createdAt, id] = cursor === undefined ? [-1, ''] : decodeCursor(cursor, parsePosition)
@@ -166,7 +167,7 @@ export class Accounts {
    * @throws `account_not_found`, `invalid_request`, `disk_full`, `store_closed`
    */
   setQuotas(id: string, quotas: QuotaOverrides): AccountRecord {
-    checkOverrides(quotas)
+    checkOptions(quotas, QUOTA_OVERRIDES)
     this.require(id)
     this.#catalog.change(() => this.#setQuotas.run(JSON.stringify(quotas), id))
     return this.require(id)
@@ -190,15 +191,6 @@ export function assertAccount(accounts: Accounts, accountId: string): void {
   if (typeof accountId !== 'string')
     throw new CellError('invalid_request', `${field} is a string.`, { field })
   throw new CellError('account_not_found', 'There is no account with this accountId.', { field })
-}
-
-function checkOverrides(quotas: QuotaOverrides, at = ''): void {
-  checkNames(quotas, OVERRIDE_NAMES, { at })
-  for (const [name, value] of Object.entries(quotas)) {
-    if (value === undefined || (Number.isSafeInteger(value) && value > 0)) continue
-    const field = at + name
-    throw new CellError('invalid_request', `${field} must be a whole number above 0.`, { field })
-  }
 }
 
 function parsePosition(position: string): [createdAt: number, id: string] | undefined {

@@ -39,9 +39,9 @@ export interface CreateApiKeyOptions extends KeyScopeOptions {
 /** How long the old key works, and the new one. */
 export interface RotateApiKeyOptions {
   /** Milliseconds for which the old key still works; by default a day, at most 30. 0: it is refused at once. */
-  graceMs?: number | undefined
+  graceMs?: number
   /** When the new key expires, in epoch milliseconds; null: never. By default when the old one was made to. */
-  expiresAt?: number | null | undefined
+  expiresAt?: number | null
   /** As in {@link CreateApiKeyOptions}. @internal */
   by?: KeyScope | undefined
 }

@@ -2,9 +2,9 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import type { Clock } from '../base/clock.ts'
 import { checkDisplayName } from '../base/display-name.ts'
 import type { Emitter } from '../base/emitter.ts'
-import { checkNames, type Known } from '../base/known-names.ts'
 import type { Limits } from '../base/limits.ts'
-import { cutPage, pageLimit } from '../base/paging.ts'
+import { checkOptions, type Given, judgedByReader, maybe, orNull, type Shape } from '../base/option-shapes.ts'
+import { cutPage, PAGING, pageLimit } from '../base/paging.ts'
 import { RowCursors } from '../base/row-cursor.ts'
 import type { AccountQuotas } from '../catalog/account-quotas.ts'
 import type { Catalog } from '../catalog/catalog.ts'
@@ -25,7 +25,7 @@ import {
   type VerifiedApiKey,
 } from './api-key-records.ts'
 import { ApiKeyTable, type KeyRow } from './api-key-table.ts'
-import { checkExpiry, covers, forbidden, type KeyScope, scopeOf } from './key-scope.ts'
+import { checkExpiry, covers, forbidden, KEY_SCOPE, type KeyScope, scopeOf } from './key-scope.ts'
 import { KeyUses } from './key-uses.ts'
 
 export interface ApiKeysParts {
@@ -36,17 +36,17 @@ export interface ApiKeysParts {
   limits: Pick<Limits, 'pageMax'>
 }
 
-const CREATE_NAMES: Known<CreateApiKeyOptions> = {
-  name: true,
-  key: true,
-  access: true,
-  cellIds: true,
-  surface: true,
-  expiresAt: true,
-  by: true,
+const CREATE: Shape<CreateApiKeyOptions> = {
+  ...KEY_SCOPE,
+  name: maybe(judgedByReader('a name')),
+  key: maybe(judgedByReader('an API key')),
+  by: maybe(judgedByReader('the scope of a key')),
 }
-const ROTATE_NAMES: Known<RotateApiKeyOptions> = { graceMs: true, expiresAt: true, by: true }
-const PAGE_NAMES: Known<ApiKeyListOptions> = { cursor: true, limit: true }
+const ROTATE: Shape<RotateApiKeyOptions> = {
+  graceMs: judgedByReader('a whole number of milliseconds'),
+  expiresAt: orNull(judgedByReader('a time in epoch milliseconds')),
+  by: maybe(judgedByReader('the scope of a key')),
+}
 
 const DAY_MS = 86_400_000
 const GRACE_MS_DEFAULT = DAY_MS
@@ -84,12 +84,16 @@ export class ApiKeys {
    * cell that the account does not have; `constraint_violation` if the key exists already; `quota_exceeded`,
    * `rate_limited`, `disk_full`, `store_closed`
    */
+  create<O extends CreateApiKeyOptions & Given<O, CreateApiKeyOptions>>(
+    accountId: string,
+    options?: O,
+  ): CreatedApiKey
   create(accountId: string, options: CreateApiKeyOptions = {}): CreatedApiKey {
     const { accounts, clock } = this.#parts
-    checkNames(options, CREATE_NAMES)
+    checkOptions(options, CREATE)
     assertAccount(accounts, accountId)
     checkDisplayName(options.name)
-    const { by, expiresAt = by?.expiresAt } = options
+    const { by, expiresAt = by?.expiresAt ?? null } = options
     const scope = scopeOf({ ...options, expiresAt }, clock.now())
     if (by !== undefined && !covers(by, scope)) throw tooWide()
     for (const id of scope.cellIds ?? []) if (!this.#table.hasCell(accountId, id)) throw cellNotFound()
@@ -104,9 +108,14 @@ export class ApiKeys {
    * @throws `api_key_not_found` if the account has no such key, or it no longer works; `invalid_request`, `quota_exceeded`,
    * `rate_limited`, `disk_full`, `store_closed`
    */
+  rotate<O extends RotateApiKeyOptions & Given<O, RotateApiKeyOptions>>(
+    accountId: string,
+    keyId: string,
+    options?: O,
+  ): RotatedApiKey
   rotate(accountId: string, keyId: string, options: RotateApiKeyOptions = {}): RotatedApiKey {
     const { catalog, clock } = this.#parts
-    checkNames(options, ROTATE_NAMES)
+    checkOptions(options, ROTATE)
     const { graceMs = GRACE_MS_DEFAULT, by } = options
     const now = clock.now()
     checkGrace(graceMs)
@@ -133,7 +142,7 @@ export class ApiKeys {
 
   /** One page of {@link list}. @throws `invalid_request` for a bad cursor or limit */
   page(accountId: string, options: ApiKeyListOptions = {}): ApiKeyPage {
-    checkNames(options, PAGE_NAMES)
+    checkOptions(options, PAGING)
     const { cursor, limit } = options
     const { pageMax } = this.#parts.limits
     const count = pageLimit(limit, pageMax, pageMax)

@@ -1,3 +1,4 @@
+import { judgedByReader, oneOf, orNull, type Shape } from '../base/option-shapes.ts'
 import { CellError } from '../errors.ts'
 
 /** What a key may do: each level may do what those before it may. Only `owner` may make and change accounts. */
@@ -21,13 +22,13 @@ export interface KeyScope {
 /** {@link KeyScope} with everything optional: by default a key may do what belongs to its account, and does not expire. */
 export interface KeyScopeOptions {
   /** Default `write`. */
-  access?: KeyAccess | undefined
+  access?: KeyAccess
   /** From 1 to 100 ids of cells of the account; by default, and if null, the key is for all of them. */
-  cellIds?: readonly string[] | null | undefined
+  cellIds?: readonly string[] | null
   /** Default `all`. */
-  surface?: KeySurface | undefined
+  surface?: KeySurface
   /** Epoch milliseconds, in the future; by default, and if null, the key does not expire. */
-  expiresAt?: number | null | undefined
+  expiresAt?: number | null
 }
 
 const CELLS_OF_KEY_MAX = 100
@@ -35,7 +36,13 @@ const CELLS_OF_KEY_MAX = 100
 const TIME_MAX = 253_402_300_799_999
 
 const ACCESS_LEVELS: readonly KeyAccess[] = ['read', 'write', 'owner']
-const SURFACES: readonly KeySurface[] = ['kv', 'all']
+
+export const KEY_SCOPE: Shape<KeyScopeOptions> = {
+  access: oneOf(...ACCESS_LEVELS),
+  cellIds: orNull(judgedByReader('a list of ids of cells')),
+  surface: oneOf<KeySurface>('kv', 'all'),
+  expiresAt: orNull(judgedByReader('a time in epoch milliseconds')),
+}
 
 /**
  * A scope with the defaults filled in.
@@ -45,8 +52,6 @@ const SURFACES: readonly KeySurface[] = ['kv', 'all']
  */
 export function scopeOf(options: KeyScopeOptions, now: number): KeyScope {
   const { access = 'write', surface = 'all', cellIds = null, expiresAt = null } = options
-  checkChoice('access', access, ACCESS_LEVELS)
-  checkChoice('surface', surface, SURFACES)
   checkCellIds(cellIds)
   checkExpiry(expiresAt, now)
   if (access === 'owner' && (cellIds !== null || surface !== 'all')) {
@@ -88,10 +93,6 @@ function checkCellIds(cellIds: readonly string[] | null): void {
   if (isList && cellIds.length >= 1 && cellIds.length <= CELLS_OF_KEY_MAX) return
   const message = `cellIds must be a list of 1 to ${CELLS_OF_KEY_MAX} ids of cells.`
   throw refused('cellIds', message, CELLS_OF_KEY_MAX)
-}
-
-function checkChoice(field: string, value: string, choices: readonly string[]): void {
-  if (!choices.includes(value)) throw refused(field, `${field} must be ${choices.join(' or ')}.`)
 }
 
 function refused(field: string, message: string, limit?: number): CellError {

@@ -1,5 +1,5 @@
 import { AccountPace } from '../base/account-pace.ts'
-import { checkNames } from '../base/known-names.ts'
+import { checkOptions, type Given } from '../base/option-shapes.ts'
 import { type Paged, paged } from '../base/paging.ts'
 import { isCellId } from '../base/store-paths.ts'
 import { unlessAborted } from '../base/unless-aborted.ts'
@@ -15,7 +15,7 @@ import { BackupBranches } from './branches.ts'
 import type { CatalogBackup } from './catalog-backup.ts'
 import { CellRestores } from './cell-restores.ts'
 import { storeBeforeDeletion } from './final-backup.ts'
-import type { CallOptions } from './object-store/object-store.ts'
+import { CALL, type CallOptions } from './object-store/object-store.ts'
 import { orReason } from './or-reason.ts'
 import type { RestorePermits } from './restore/restore-permits.ts'
 import { planRestore } from './restore/restore-plan.ts'
@@ -23,7 +23,8 @@ import { type Flushed, holdsAllOf } from './shipping/flushes.ts'
 import type { ShippingStatus } from './shipping/shipping-status.ts'
 import { Verification } from './verification.ts'
 import type { VerificationTable } from './verify/verification-table.ts'
-import { VERIFY_NAMES, type VerifyOptions, type VerifyResult } from './verify/verify-types.ts'
+import { VERIFY, type VerifyOptions, type VerifyResult } from './verify/verify-types.ts'
+import { LIST, MAKE_BACKUP, PLAN, RESTORE } from './versions/backup-options.ts'
 import type { BackupList, BackupListOptions } from './versions/backup-page.ts'
 import type {
   BackupKind,
@@ -37,13 +38,6 @@ import type {
 } from './versions/backup-types.ts'
 import { CellOwnership } from './versions/cell-ownership.ts'
 import { checkMoment } from './versions/cell-source.ts'
-import {
-  CALL_NAMES,
-  LIST_NAMES,
-  MAKE_BACKUP_NAMES,
-  PLAN_NAMES,
-  RESTORE_NAMES,
-} from './versions/option-names.ts'
 import type { BackupInfo } from './versions/version-index.ts'
 
 export interface BackupManagerParts {
@@ -129,12 +123,16 @@ export class BackupManager {
    * @throws `invalid_version`, `invalid_request`, `backup_not_found`, `backup_corrupt`, `restore_in_progress`, `cell_full`; as
    * {@link snapshot}
    */
+  restore<O extends RestoreOptions & Given<O, RestoreOptions>>(
+    cellId: string,
+    options?: O,
+  ): Promise<RestoreResult>
   async restore(cellId: string, options: RestoreOptions = {}): Promise<RestoreResult> {
-    checkNames(options, RESTORE_NAMES)
+    checkOptions(options, RESTORE)
     this.#parts.assertRunning()
     this.#listing.assertCell(cellId)
-    const { version, timestamp, accountId } = options
-    checkMoment({ version, timestamp }, cellId)
+    const { accountId } = options
+    checkMoment(options, cellId)
     this.#ownership.checkRecord(cellId, accountId)
     return await orReason(options.signal, this.#restores.request(cellId, options))
   }
@@ -145,8 +143,9 @@ export class BackupManager {
    *
    * @throws as {@link restore}
    */
+  plan<O extends PlanOptions & Given<O, PlanOptions>>(cellId: string, options?: O): Promise<RestorePlan>
   async plan(cellId: string, options: PlanOptions = {}): Promise<RestorePlan> {
-    checkNames(options, PLAN_NAMES)
+    checkOptions(options, PLAN)
     const { archiver, assertRunning, destination, isLocal, record } = this.#parts
     assertRunning()
     this.#listing.assertCell(cellId)
@@ -175,13 +174,17 @@ export class BackupManager {
    * @throws `backup_corrupt` with the object and the member, `backup_not_found`, `invalid_version`; `disk_full` if its restore
    * would take the last 256 MiB of the disk; as {@link restore}
    */
+  verify<O extends VerifyOptions & Given<O, VerifyOptions>>(
+    cellId: string,
+    options?: O,
+  ): Promise<VerifyResult>
   verify(cellId: string, options: VerifyOptions = {}): Promise<VerifyResult> {
     return orReason(options?.signal, this.prove(cellId, options, 'requested'))
   }
 
   /** @internal @param need `background` for a drill */
   async prove(cellId: string, options: VerifyOptions, need: Need): Promise<VerifyResult> {
-    checkNames(options, VERIFY_NAMES)
+    checkOptions(options, VERIFY)
     const { assertRunning, destination } = this.#parts
     assertRunning()
     if (cellId !== destination.storeId) this.#listing.assertCell(cellId)
@@ -193,9 +196,13 @@ export class BackupManager {
    *
    * @throws `cell_not_found` if neither the catalog nor the object store has the cell; `invalid_request`
    */
+  list<O extends BackupListOptions & Given<O, BackupListOptions>>(
+    cellId: string,
+    options?: O,
+  ): Paged<Promise<BackupList>, BackupInfo>
   list(cellId: string, options: BackupListOptions = {}): Paged<Promise<BackupList>, BackupInfo> {
     const list = async (cursor?: string) => {
-      checkNames(options, LIST_NAMES)
+      checkOptions(options, LIST)
       return await this.#listing.list(cellId, cursor === undefined ? options : { ...options, cursor })
     }
     return paged<BackupList, BackupInfo, Promise<BackupList>>(list(), {
@@ -248,7 +255,7 @@ export class BackupManager {
     need: Need = 'requested',
     isLast = false,
   ): Promise<BackupResult> {
-    checkNames(options, MAKE_BACKUP_NAMES)
+    checkOptions(options, MAKE_BACKUP)
     this.#parts.assertRunning()
     this.#assertExists(cellId)
     const { origin = 'owner', requestId, signal } = options
@@ -296,7 +303,7 @@ export class BackupManager {
    * @throws `object_store_not_configured` if nothing is shipped, `taken_over`, what the object store throws, the signal's reason
    */
   async flush(options: CallOptions = {}): Promise<Flushed> {
-    checkNames(options, CALL_NAMES)
+    checkOptions(options, CALL)
     return await this.#parts.archiver.flush(options.signal)
   }
 

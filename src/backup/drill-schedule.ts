@@ -1,5 +1,6 @@
 import type { Clock, Timer } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
+import { definedOnly } from '../base/option-shapes.ts'
 import { isCellError } from '../errors.ts'
 import type { BackupDestination } from './archiver/backup-destination.ts'
 import type { VerificationTable } from './verify/verification-table.ts'
@@ -168,7 +169,7 @@ export class DrillSchedule {
   async #proves(cellId: string, version: string | undefined): Promise<boolean> {
     const { log } = this.#parts
     try {
-      await (this.#prove as Prove)(cellId, { version, signal: this.#abort.signal })
+      await (this.#prove as Prove)(cellId, definedOnly({ version, signal: this.#abort.signal }))
       return true
     } catch (error) {
       if (!isCellError(error, 'backup_corrupt')) throw error

@@ -1,4 +1,18 @@
 import os from 'node:os'
+import { having } from './option-shapes.ts'
+
+/**
+ * As they are when the library is loaded. A test runner's fake timers stand still, also for the library; its fake `Date` is used:
+ * it is what the test says the time is.
+ */
+export const { setImmediate } = globalThis
+const { setTimeout, clearTimeout } = globalThis
+const monotonicNow = performance.now.bind(performance)
+
+/** Resolves in the next turn of the event loop. */
+export function turnOfTheLoop(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve))
+}
 
 /** Time, as the engine sees it. Injected, so that tests step it and never sleep. */
 export interface Clock {
@@ -11,6 +25,8 @@ export interface Clock {
   /** Calls `run` once after `delayMs`. A timer does not keep the process alive unless `keepsAlive` is set. */
   setTimer(run: () => void, delayMs: number, options?: { keepsAlive?: boolean }): Timer
 }
+
+export const CLOCK = having<Clock>('now', 'monotonic', 'sinceBoot', 'setTimer')
 
 /** A timer that was set and may still fire. */
 export interface Timer {
@@ -25,7 +41,7 @@ const TIMER_DELAY_MS_MAX = 2 ** 31 - 1
 export const systemClock: Clock & { random: () => number } = {
   random: () => Math.random(),
   now: () => Date.now(),
-  monotonic: () => performance.now(),
+  monotonic: () => monotonicNow(),
   sinceBoot: () => os.uptime() * 1_000,
   setTimer(run, delayMs, { keepsAlive = false } = {}) {
     const handle = setTimeout(run, Math.min(Math.max(delayMs, 0), TIMER_DELAY_MS_MAX))

@@ -1,15 +1,10 @@
 import { CellError, type CellErrorCode } from '../errors.ts'
 
-/** All names of an interface, none missing and none too many: TypeScript checks the list against it. */
-export type Known<T> = Readonly<Record<keyof T, true>>
-
 export interface NameContext {
   /** Default `invalid_request`. */
   code?: Extract<CellErrorCode, 'invalid_request' | 'invalid_setting'> | undefined
   /** What precedes the name in messages: `backups.`, `entries[2].`. */
   at?: string | undefined
-  /** What follows where the object is none: what its caller has most likely meant. */
-  hint?: string | undefined
   /** Names of other places, with those places: `backups.keep`. */
   elsewhere?: readonly string[] | undefined
 }
@@ -19,20 +14,7 @@ const SHOWN_MAX = 64
 /** Of names, in a message. */
 const LISTED_MAX = 12
 
-/**
- * Refuses an object with a name that is not known. It would be ignored without a word, and what its caller wants would not
- * happen: an entry with `{ ttl: 5 }` would never expire.
- *
- * @param known an object that has the known names
- * @throws `invalid_request` or `invalid_setting`, with the nearest known name
- */
-export function checkNames(given: object, known: object, context: NameContext = {}): void {
-  if (typeof given !== 'object' || given === null || Array.isArray(given)) throw noObject(given, context)
-  for (const name in given) {
-    if (!Object.hasOwn(known, name)) throw unknownName(name, Object.keys(known), context)
-  }
-}
-
+/** A name that would be ignored without a word, and what its caller wants would not happen: the error has the nearest known name. */
 export function unknownName(
   name: string,
   known: readonly string[],
@@ -98,10 +80,4 @@ function editDistance(a: string, b: string): number {
     last = row
   }
   return last[b.length] as number
-}
-
-function noObject(given: unknown, { code = 'invalid_request', at = '', hint = '' }: NameContext): CellError {
-  const what = at === '' ? 'options' : at.replace(/\.$/, '')
-  const but = Array.isArray(given) ? ', not a list' : ''
-  return new CellError(code, `${what} must be an object${but}.${hint}`, { field: what })
 }

@@ -1,3 +1,5 @@
+import { COUNT, type Shape } from './option-shapes.ts'
+
 /** Bounds on what a cell takes. Each is a setting, and the error that it causes has its value in `details.limit`. */
 export interface Limits {
   /** A KV key, in UTF-8 bytes. */
@@ -20,7 +22,7 @@ export interface Limits {
   cellBytesMax: number
   /** The SQL text of a cell's tables, views, indexes and triggers, in bytes. Opened, a cell takes up to 32 times as much memory for it. */
   schemaBytesMax: number
-  /** A cell's write-ahead log, in bytes, while another program prevents its checkpoint. */
+  /** A cell's write-ahead log, in bytes, while another program prevents its checkpoint; and what one statement adds to it with `cellstore serve`. */
   walBytesMax: number
 }
 
@@ -37,6 +39,20 @@ export const DEFAULT_LIMITS: Limits = {
   cellBytesMax: 1_073_741_824,
   schemaBytesMax: 262_144,
   walBytesMax: 268_435_456,
+}
+
+export const LIMITS: Shape<Limits> = {
+  keyBytesMax: COUNT,
+  valueBytesMax: COUNT,
+  ttlSecondsMax: COUNT,
+  kvKeysMax: COUNT,
+  pageMax: COUNT,
+  sqlBytesMax: COUNT,
+  paramsMax: COUNT,
+  batchOperationsMax: COUNT,
+  cellBytesMax: COUNT,
+  schemaBytesMax: COUNT,
+  walBytesMax: COUNT,
 }
 
 /** Bounds on one answer of `sql()`: none in the library, 10,000 rows and 10 MiB over HTTP. */

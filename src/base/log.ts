@@ -1,3 +1,5 @@
+import { having } from './option-shapes.ts'
+
 /** Gets what no caller is told, with pino's order of arguments. Never a key, a value or an SQL parameter. */
 export interface Log {
   /** What happened, as it should. */
@@ -7,6 +9,8 @@ export interface Log {
   /** What a person has to look at. */
   error(fields: object, message: string): void
 }
+
+export const LOG = having<Log>('info', 'warn', 'error')
 
 /** A log that hands its lines on to another one. */
 export interface LogInFront extends Log {

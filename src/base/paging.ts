@@ -1,7 +1,14 @@
-import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { CellError } from '../errors.ts'
+import { turnOfTheLoop } from './clock.ts'
+import { judgedByReader, maybe, type Shape } from './option-shapes.ts'
 
 const LIMIT_DEFAULT = 100
+
+/** How the options of every listing page. Left out or undefined: the first page, of the usual length. */
+export const PAGING: Shape<{ cursor?: string | undefined; limit?: number | undefined }> = {
+  cursor: maybe(judgedByReader('a cursor')),
+  limit: maybe(judgedByReader('a whole number')),
+}
 
 /**
  * How many entries a page may have.

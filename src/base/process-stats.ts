@@ -1,87 +1,68 @@
 import fs from 'node:fs'
-import type { Clock } from './clock.ts'
-
-/** Figures about a process from Linux's /proc. Other systems have none: 0 then. */
 
 const PAGE_BYTES = 4_096
 const NS_A_MS = 1_000_000
+const LINE_BYTES_MAX = 128
 
-/** Resident memory in bytes (man 5 proc, statm); 0 if unknown. */
-export function residentBytes(pid: number): number {
-  return PAGE_BYTES * readField(`/proc/${pid}/statm`, 1)
-}
+/** Never looked at between two reads, and so one for all. */
+const line = Buffer.alloc(LINE_BYTES_MAX)
 
-/**
- * Milliseconds that the process's first thread was ready to run but had no processor; 0 if unknown. It is the second
- * field of schedstat (see the kernel's scheduler/sched-stats).
- */
-export function waitedMs(pid: number): number {
-  return readField(`/proc/${pid}/schedstat`, 1) / NS_A_MS
-}
-
-/** Milliseconds that the process's first thread ran on a processor; 0 if unknown. */
-export function processorMs(pid: number): number {
-  return readField(`/proc/${pid}/schedstat`, 0) / NS_A_MS
-}
-
-/** Another account may keep the disk busy: what a piece of work waits for it counts no longer than this. */
-const DISK_MS_MAX = 5
-
-interface ThreadTimes {
-  ranMs: number
-  waitedMs: number
-}
+type File = 'statm' | 'schedstat'
 
 /**
- * For how long this process's first thread holds up everything else on its event loop. The time in which it waits for a processor
- * is nobody's doing. Where the system does not tell what it has run, all counts as waiting for the disk.
- *
- * @param times of the thread, as in schedstat: what it has run is told a few milliseconds late
- * @returns milliseconds from now on
+ * Figures about a process from Linux's /proc; 0 if they are unknown: on other systems, and of a process that has ended. Its files stay open,
+ * since to open one takes longer than to read it, and name no later process with the same id.
  */
-export function beginHold(clock: Clock, times: () => ThreadTimes = timesOfThisProcess): () => number {
-  // In this order, and the other way round at the end: if it loses the processor in between, that does not count.
-  const before = times()
-  const begunAt = clock.monotonic()
-  return () => {
-    const elapsedMs = clock.monotonic() - begunAt
-    const { ranMs, waitedMs } = times()
-    const heldMs = elapsedMs - (waitedMs - before.waitedMs)
-    return Math.max(0, Math.min(heldMs, ranMs - before.ranMs + DISK_MS_MAX))
+export class ProcessStats {
+  readonly #pid: number
+  readonly #descriptors = new Map<File, number>()
+  #isClosed = false
+
+  constructor(pid: number) {
+    this.#pid = pid
   }
-}
 
-/** Left open: to open it takes longer than to read it. */
-let ownTimes: number | undefined
-const OWN_TIMES = Buffer.alloc(128)
-
-function timesOfThisProcess(): ThreadTimes {
-  const [ran = 0, waited = 0] = readOwnTimes()
-  return { ranMs: ran / NS_A_MS, waitedMs: waited / NS_A_MS }
-}
-
-function readOwnTimes(): number[] {
-  try {
-    ownTimes ??= fs.openSync(`/proc/${process.pid}/schedstat`, 'r')
-    const length = fs.readSync(ownTimes, OWN_TIMES, 0, OWN_TIMES.length, 0)
-    return fieldsOf(OWN_TIMES.toString('latin1', 0, length))
-  } catch {
-    return []
+  /** Resident memory in bytes (man 5 proc, statm). */
+  residentBytes(): number {
+    return PAGE_BYTES * this.#field('statm', 1)
   }
-}
 
-function readField(file: string, at: number): number {
-  return readFields(file)[at] ?? 0
-}
-
-function readFields(file: string): number[] {
-  try {
-    return fieldsOf(fs.readFileSync(file, 'utf8'))
-  } catch {
-    return []
+  /**
+   * Milliseconds that the process's first thread was ready to run but had no processor. It is the second
+   * field of schedstat (see the kernel's scheduler/sched-stats).
+   */
+  waitedMs(): number {
+    return this.#field('schedstat', 1) / NS_A_MS
   }
-}
 
-function fieldsOf(line: string): number[] {
-  return line.split(' ').map((field) => Number(field) || 0)
+  /** Milliseconds that the process's first thread ran on a processor. */
+  processorMs(): number {
+    return this.#field('schedstat', 0) / NS_A_MS
+  }
+
+  /** Closes the files. Everything is unknown from here on. */
+  close(): void {
+    this.#isClosed = true
+    for (const descriptor of this.#descriptors.values()) fs.closeSync(descriptor)
+    this.#descriptors.clear()
+  }
+
+  #field(file: File, at: number): number {
+    if (this.#isClosed) return 0
+    try {
+      const length = fs.readSync(this.#opened(file), line, 0, line.length, 0)
+      return Number(line.toString('latin1', 0, length).split(' ')[at]) || 0
+    } catch {
+      return 0
+    }
+  }
+
+  #opened(file: File): number {
+    let descriptor = this.#descriptors.get(file)
+    if (descriptor === undefined) {
+      descriptor = fs.openSync(`/proc/${this.#pid}/${file}`, 'r')
+      this.#descriptors.set(file, descriptor)
+    }
+    return descriptor
+  }
 }

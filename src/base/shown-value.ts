@@ -22,10 +22,3 @@ function className(value: object): string {
     ? name.slice(0, SHOWN_MAX)
     : 'plain object'
 }
-
-/** @returns `durability must be full, relaxed or remote, but it is "replicated".` */
-export function notOneOf(name: string, value: unknown, choices: readonly string[]): string {
-  const last = choices.at(-1)
-  const others = choices.slice(0, -1).join(', ')
-  return `${name} must be ${others} or ${last}, but it is ${shownValue(value)}.`
-}

@@ -1,3 +1,5 @@
+import { setImmediate } from './clock.ts'
+
 /** Bytes of small pieces that an account may do in one turn of the loop: two or three milliseconds of work. */
 const SMALL_BYTES_MAX = 32_768
 /** What a small piece counts at least: most of a request's work does not depend on its length. */

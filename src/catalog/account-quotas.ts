@@ -1,6 +1,6 @@
 import type { Clock } from '../base/clock.ts'
 import { counted } from '../base/counted.ts'
-import type { Known } from '../base/known-names.ts'
+import { COUNT, maybe, type Shape } from '../base/option-shapes.ts'
 import { overLimit, TRY_LATER } from '../base/over-limit.ts'
 import { TokenBuckets } from '../base/token-buckets.ts'
 import type { CellError } from '../errors.ts'
@@ -35,24 +35,24 @@ export interface QuotaOverrides extends Pick<Quotas, 'cellsMax' | 'apiKeysMax' |
   requestsPerSecond?: number | undefined
 }
 
-export const OVERRIDE_NAMES: Known<QuotaOverrides> = {
-  cellsMax: true,
-  apiKeysMax: true,
-  bytesMax: true,
-  requestsPerSecond: true,
+export const QUOTA_OVERRIDES: Shape<QuotaOverrides> = {
+  cellsMax: maybe(COUNT),
+  apiKeysMax: maybe(COUNT),
+  bytesMax: maybe(COUNT),
+  requestsPerSecond: maybe(COUNT),
 }
 
-export const QUOTA_NAMES: Known<Quotas> = {
-  cellsMax: true,
-  apiKeysMax: true,
-  idempotencyKeysMax: true,
-  bytesMax: true,
-  backupsMax: true,
-  creationsPerSecond: true,
-  nodeCreationsPerSecond: true,
-  backupsAtOnce: true,
-  backupReadsAtOnce: true,
-  backupMibPerSecond: true,
+export const QUOTAS: Shape<Quotas> = {
+  cellsMax: maybe(COUNT),
+  apiKeysMax: maybe(COUNT),
+  idempotencyKeysMax: maybe(COUNT),
+  bytesMax: maybe(COUNT),
+  backupsMax: maybe(COUNT),
+  creationsPerSecond: maybe(COUNT),
+  nodeCreationsPerSecond: maybe(COUNT),
+  backupsAtOnce: maybe(COUNT),
+  backupReadsAtOnce: maybe(COUNT),
+  backupMibPerSecond: maybe(COUNT),
 }
 
 /** The quotas of `cellstore serve`, unless its flags say otherwise. The library has none. */

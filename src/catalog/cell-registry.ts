@@ -1,5 +1,5 @@
-import { checkNames, type Known } from '../base/known-names.ts'
-import { cutPage, type Paged, paged, pageLimit } from '../base/paging.ts'
+import { checkOptions, FLAG, maybe, orNull, type Shape, TEXT } from '../base/option-shapes.ts'
+import { cutPage, PAGING, type Paged, paged, pageLimit } from '../base/paging.ts'
 import { RowCursors } from '../base/row-cursor.ts'
 import { isCellId } from '../base/store-paths.ts'
 import type { Durability } from '../engine/cell-settings.ts'
@@ -30,9 +30,9 @@ export type NewCellRecord = Omit<CellRecord, 'deletedAt'>
 /** Which cells, and how many of them. */
 export interface CellListOptions {
   /** Only this account's cells; null: only those without an account. */
-  accountId?: string | null | undefined
+  accountId?: string | null
   /** Only the cells of this name: at most one of each account, and one without. `store.findCellByName()` looks one up. */
-  name?: string | undefined
+  name?: string
   /** Those that were deleted, in place of those that exist. A restore brings such a cell back as long as it has backups. */
   deleted?: boolean | undefined
   /** `nextCursor` of the page before. */
@@ -41,12 +41,11 @@ export interface CellListOptions {
   limit?: number | undefined
 }
 
-const LIST_NAMES: Known<CellListOptions> = {
-  accountId: true,
-  name: true,
-  deleted: true,
-  cursor: true,
-  limit: true,
+const LIST: Shape<CellListOptions> = {
+  accountId: orNull(TEXT),
+  name: TEXT,
+  deleted: maybe(FLAG),
+  ...PAGING,
 }
 
 /** A page of records of cells. */
@@ -255,16 +254,10 @@ export class CellRegistry {
   }
 
   #list(options: CellListOptions): RecordPage {
-    checkNames(options, LIST_NAMES)
+    checkOptions(options, LIST)
     const { accountId, name, deleted, cursor, limit } = options
-    for (const [field, value] of Object.entries({ accountId: accountId ?? undefined, name })) {
-      if (value !== undefined && typeof value !== 'string')
-        throw new CellError('invalid_request', `${field} is a string.`, { field })
-    }
     const count = pageLimit(limit, this.#limits.pageMax)
     const after = cursor === undefined ? 0 : this.#cursors.decode(cursor)
-    if (deleted !== undefined && typeof deleted !== 'boolean')
-      throw new CellError('invalid_request', 'deleted must be true or false.', { field: 'deleted' })
     const read = deleted === true ? this.#deletedPages : this.#pages
     const rows = this.#catalog.read(() => read(after, count + 1, accountId, name))
     const { page, nextCursor } = cutPage(rows, count, ([number]) => this.#cursors.encode(number))

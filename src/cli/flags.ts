@@ -3,6 +3,7 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { PLAN_DEFAULT, parsePlan, TENANT_PLAN_DEFAULT } from '../backup/versions/retention-plan.ts'
+import { checkPath } from '../base/path-argument.ts'
 import { StorePaths } from '../base/store-paths.ts'
 import { RememberedObjectStore } from '../catalog/remembered-object-store.ts'
 import { CellError, isCellError } from '../errors.ts'
@@ -38,7 +39,13 @@ export function addStoreFlags(
     .addOption(
       new Option('--data-dir <folder>', "the store's directory")
         .env('CELLSTORE_DATA_DIR')
-        .default('./data', './data'),
+        .default('./data', './data')
+        .argParser(
+          argument((text) => {
+            checkPath(text, { field: 'It', code: 'invalid_setting' })
+            return text
+          }),
+        ),
     )
     .addOption(
       new Option(

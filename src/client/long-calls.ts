@@ -1,6 +1,4 @@
-import type { ClientOptions } from './client.ts'
-
-type Fetch = NonNullable<ClientOptions['fetch']>
+type Fetch = (request: string, init: RequestInit) => Promise<Response>
 
 interface Dispatcher {
   dispatch(options: object, handler: unknown): boolean

@@ -754,7 +754,7 @@ export interface components {
             index?: number;
         };
         /** @enum {string} */
-        ProblemCode: "cell_not_found" | "cell_full" | "cell_quarantined" | "cell_restoring" | "name_taken" | "invalid_database" | "cells_missing" | "disk_full" | "no_backup" | "sql_error" | "sql_too_long" | "multiple_statements" | "param_count_mismatch" | "invalid_parameter" | "statement_not_allowed" | "statement_timeout" | "constraint_violation" | "result_too_large" | "result_memory_exceeded" | "invalid_key" | "invalid_ttl" | "value_too_large" | "not_an_integer" | "integer_overflow" | "key_not_found" | "precondition_failed" | "backup_not_found" | "backup_corrupt" | "invalid_version" | "restore_in_progress" | "restore_not_found" | "object_store_not_configured" | "object_store_unavailable" | "not_replicated" | "object_store_error" | "quota_exceeded" | "unauthorized" | "forbidden" | "account_suspended" | "account_not_found" | "api_key_not_found" | "not_found" | "method_not_allowed" | "unsupported_media_type" | "body_too_large" | "headers_too_large" | "request_timeout" | "invalid_json" | "invalid_request" | "idempotency_not_supported" | "idempotency_in_progress" | "idempotency_key_reused" | "rate_limited" | "busy" | "shutting_down" | "internal";
+        ProblemCode: "cell_not_found" | "cell_full" | "cell_quarantined" | "cell_restoring" | "name_taken" | "invalid_database" | "cells_missing" | "disk_full" | "no_backup" | "sql_error" | "sql_too_long" | "multiple_statements" | "param_count_mismatch" | "invalid_parameter" | "statement_not_allowed" | "statement_timeout" | "constraint_violation" | "result_too_large" | "result_memory_exceeded" | "transaction_too_large" | "invalid_key" | "invalid_ttl" | "value_too_large" | "not_an_integer" | "integer_overflow" | "key_not_found" | "precondition_failed" | "backup_not_found" | "backup_corrupt" | "invalid_version" | "restore_in_progress" | "restore_not_found" | "object_store_not_configured" | "object_store_unavailable" | "not_replicated" | "object_store_error" | "quota_exceeded" | "unauthorized" | "forbidden" | "account_suspended" | "account_not_found" | "api_key_not_found" | "not_found" | "method_not_allowed" | "unsupported_media_type" | "body_too_large" | "headers_too_large" | "request_timeout" | "invalid_json" | "invalid_request" | "idempotency_not_supported" | "idempotency_in_progress" | "idempotency_key_reused" | "rate_limited" | "busy" | "shutting_down" | "internal";
         PutResult: {
             key: string;
             created: boolean;
@@ -1325,7 +1325,7 @@ export interface components {
                 } & components["schemas"]["Problem"];
             };
         };
-        /** @description invalid_json, invalid_parameter, invalid_request, multiple_statements, param_count_mismatch, result_memory_exceeded, result_too_large, sql_error */
+        /** @description invalid_json, invalid_parameter, invalid_request, multiple_statements, param_count_mismatch, result_memory_exceeded, result_too_large, sql_error, transaction_too_large */
         sql400: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1334,7 +1334,7 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code?: "invalid_json" | "invalid_parameter" | "invalid_request" | "multiple_statements" | "param_count_mismatch" | "result_memory_exceeded" | "result_too_large" | "sql_error";
+                    code?: "invalid_json" | "invalid_parameter" | "invalid_request" | "multiple_statements" | "param_count_mismatch" | "result_memory_exceeded" | "result_too_large" | "sql_error" | "transaction_too_large";
                 } & components["schemas"]["Problem"];
             };
         };
@@ -1364,7 +1364,7 @@ export interface components {
                 } & components["schemas"]["Problem"];
             };
         };
-        /** @description integer_overflow, invalid_json, invalid_key, invalid_parameter, invalid_request, invalid_ttl, multiple_statements, not_an_integer, param_count_mismatch, result_memory_exceeded, result_too_large, sql_error */
+        /** @description integer_overflow, invalid_json, invalid_key, invalid_parameter, invalid_request, invalid_ttl, multiple_statements, not_an_integer, param_count_mismatch, result_memory_exceeded, result_too_large, sql_error, transaction_too_large */
         batch400: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1373,7 +1373,7 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code?: "integer_overflow" | "invalid_json" | "invalid_key" | "invalid_parameter" | "invalid_request" | "invalid_ttl" | "multiple_statements" | "not_an_integer" | "param_count_mismatch" | "result_memory_exceeded" | "result_too_large" | "sql_error";
+                    code?: "integer_overflow" | "invalid_json" | "invalid_key" | "invalid_parameter" | "invalid_request" | "invalid_ttl" | "multiple_statements" | "not_an_integer" | "param_count_mismatch" | "result_memory_exceeded" | "result_too_large" | "sql_error" | "transaction_too_large";
                 } & components["schemas"]["Problem"];
             };
         };

@@ -86,14 +86,14 @@ export function removeLogs(directory: string, owner?: string): void {
  * Makes the logs of a process that was killed superfluous, while others go on: the system has what it wrote, so each WAL that
  * they name is fsynced, and then they are removed. Nothing is written to a WAL, and no cell waits.
  *
- * @param hasFailed whether the disk has failed under a cell: then an fsync that succeeds proves nothing. Asked after the fsyncs
+ * @param hasFailed whether the disk has failed under a cell: its worker may have been told by an fsync, and one that succeeds after that proves nothing. Asked after the fsyncs
  * @returns false if that could not be done: the logs stay for the next start
  * @throws what an fsync throws; `Error` if the disk has failed under a cell
  */
 export async function supersede(
   store: LoggedStore,
   owner: string,
-  hasFailed: (cellId: string) => Promise<boolean>,
+  hasFailed: (cellId: string) => boolean,
 ): Promise<boolean> {
   const cells = new Set<string>()
   for (const file of logFiles(store.directory, owner)) {
@@ -103,7 +103,7 @@ export async function supersede(
   }
   await syncAll(cells, (cellId) => syncFile(store.wal(cellId)))
   for (const cellId of cells)
-    if (await hasFailed(cellId)) throw new Error(`The disk has failed under the cell ${cellId}.`)
+    if (hasFailed(cellId)) throw new Error(`The disk has failed under the cell ${cellId}.`)
   removeLogs(store.directory, owner)
   return true
 }

@@ -8,7 +8,6 @@ import { CommitTimes, type TimesOptions } from './commit-times.ts'
 import { type CopyOptions, copyDatabase } from './database-copy.ts'
 import { DeleteReserve, type Growth } from './delete-reserve.ts'
 import { GroupCommit } from './group-commit.ts'
-import { dataVersion } from './long-log.ts'
 import type { SqlText } from './sql-policy/sql-statement.ts'
 import { type Connection, closeLeavingLog, openConnection, type Statement } from './sqlite.ts'
 import { isSqliteError, toCellError } from './sqlite-errors.ts'
@@ -36,8 +35,6 @@ export interface CellHooks extends FailureHooks {
   beforeCheckpoint?(database: CellDatabase, wal: WalState): void
   /** After a checkpoint that moved frames. */
   afterCheckpoint?(database: CellDatabase): void
-  /** As {@link CheckpointEvents.released}. */
-  logReleased?(bytes: number): void
   /** Once, when the file was closed. */
   closed?(): void
 }
@@ -129,7 +126,6 @@ export class CellDatabase {
         {
           before: (wal) => hooks.beforeCheckpoint?.(this, wal),
           after: () => hooks.afterCheckpoint?.(this),
-          released: (bytes) => hooks.logReleased?.(bytes),
           failure: (error) => this.failure(error),
           failed: (error) => this.#failed(error),
           long: () => {
@@ -191,6 +187,13 @@ export class CellDatabase {
   /** Runs the engine's own SQL, several statements at once if need be. */
   exec(sql: string): void {
     this.#connection.exec(sql)
+  }
+
+  /** Turns foreign keys on or off. Outside of a transaction: inside one SQLite ignores it. */
+  enforceForeignKeys(isOn: boolean): void {
+    this.exec(`PRAGMA foreign_keys = ${isOn ? 'ON' : 'OFF'}`)
+    // SQLite's code for the same text is another one now.
+    this.#runner?.statements.schemaChanged()
   }
 
   /** Where its WAL ends; outside of a transaction. @throws the errors of SQLite and of the system */
@@ -355,7 +358,7 @@ export class CellDatabase {
 
   /** Another value than before if another program has committed to the file meanwhile; our own commits don't count. */
   dataVersion(): number {
-    return dataVersion(this.#connection)
+    return this.#connection.prepare('PRAGMA data_version').pluck().get() as number
   }
 
   /** Copies the database into a new file while others use it. @throws `store_closed` if it is closed meanwhile */
@@ -386,7 +389,6 @@ export class CellDatabase {
     if (!this.open) return undefined
     this.#group.flush()
     this.syncs.closing()
-    if (leavesLog) this.checkpoints.leaving()
     const isLeft = leavesLog && this.quarantined === undefined && closeLeavingLog(this.#connection)
     if (!isLeft) this.checkpoints.closing()
     this.#state.close()

@@ -1,4 +1,5 @@
 import type { Limits } from '../base/limits.ts'
+import { oneOf } from '../base/option-shapes.ts'
 import type { EngineCounts } from './engine-counts.ts'
 import type { OwnerFunctions } from './owner-functions.ts'
 import type { SharedCommits } from './shared-commits.ts'
@@ -12,9 +13,12 @@ import type { Connection } from './sqlite.ts'
 export type Durability = 'full' | 'relaxed' | 'remote'
 
 export const DURABILITIES = ['full', 'relaxed', 'remote'] as const satisfies readonly Durability[]
+export const DURABILITY = oneOf<Durability>(...DURABILITIES)
 
 /** `tenant`: every statement passes the allow-list before it is prepared. `trusted`: only what would break the engine is refused. */
 export type SqlPolicy = 'tenant' | 'trusted'
+
+export const SQL_POLICY = oneOf<SqlPolicy>('tenant', 'trusted')
 
 export interface CellDatabaseSettings {
   durability: Durability

@@ -2,9 +2,8 @@ import fs from 'node:fs'
 import { CellError } from '../errors.ts'
 import { PAGE_BYTES } from './cell-settings.ts'
 import type { CellState } from './cell-state.ts'
-import { dataVersion, emptyLongLog, logFileBytes, longLogBytes } from './long-log.ts'
 import type { Connection, Statement } from './sqlite.ts'
-import { FRAME_BYTES, WalReader, walBytes } from './wal-file.ts'
+import { WalReader, walBytes } from './wal-file.ts'
 
 export interface WalState {
   /** Frames in the write-ahead log, up to the last commit. */
@@ -28,8 +27,6 @@ export interface CheckpointEvents {
   failure(error: unknown): CellError
   /** A checkpoint that nobody asked for has failed. Must not throw. */
   failed(error: unknown): void
-  /** Bytes of the log are in use no more: a checkpoint has moved them, or they went with a long file or a closed one. Must not throw. */
-  released(bytes: number): void
   /** The log's file is long, and nothing keeps it from being cut: {@link Checkpoints.shorten}. Must not throw. */
   long(): void
 }
@@ -39,6 +36,14 @@ const WEIGHT_BETWEEN_MEASURES = 64
 const REFUSED_BETWEEN_TRIES = 32
 /** The weight of a change of unknown size: the log is measured after it. */
 export const UNKNOWN_WEIGHT = WEIGHT_BETWEEN_MEASURES
+
+/** After a checkpoint the log begins again and is a little longer than that by then. What is longer has held a long transaction. */
+const LONG_CHECKPOINTS = 2
+
+/** Bytes from which a write-ahead log is long: it keeps them until it is cut. */
+export function longLogBytes(checkpointBytes: number): number {
+  return LONG_CHECKPOINTS * checkpointBytes
+}
 
 /** Moves a cell's write-ahead log into its database file. Nothing else does (invariant 7). */
 export class Checkpoints {
@@ -141,17 +146,12 @@ export class Checkpoints {
     if (this.#connection.inTransaction) return false
     this.#frames = undefined
     const wal = this.state()
-    const fileBytes = mode === 'TRUNCATE' ? logFileBytes(this.#path) : 0
-    const isLong = fileBytes > longLogBytes(this.#bounds.checkpointBytes)
+    const isLong = mode === 'TRUNCATE' && this.#hasLongFile()
     if (wal.frames > wal.checkpointed) this.#events.before(wal)
     else if (mode === 'PASSIVE' || (wal.frames === 0 && !isLong)) return true
-    const isComplete = isLong ? this.#empty() : this.#checkpoint(mode)
+    const isComplete = this.#checkpoint(mode)
     this.#events.after()
     this.#isAllMoved = isComplete
-    const moved = (isComplete ? wal.frames : this.state().checkpointed) - wal.checkpointed
-    // What a long file has beyond its frames was never committed.
-    const cut = isComplete && isLong ? Math.max(0, fileBytes - walBytes(wal.frames, PAGE_BYTES)) : 0
-    this.#events.released(Math.max(0, moved) * FRAME_BYTES + cut)
     if (isComplete) {
       this.#nextBytes = this.#bounds.checkpointBytes
       this.#triedToRelieve = 0
@@ -169,12 +169,9 @@ export class Checkpoints {
     return row !== undefined && row.busy === 0 && row.checkpointed >= row.log
   }
 
-  /** As a TRUNCATE, which would give all of the bytes back at once. Where other programs have the database open, it does. */
-  #empty(): boolean {
-    const version = dataVersion(this.#connection)
-    const truncate = () => this.#checkpoint('TRUNCATE')
-    if (!this.#checkpoint('PASSIVE')) return false
-    return emptyLongLog(this.#connection, version, truncate) ?? truncate()
+  #hasLongFile(): boolean {
+    const bytes = fs.statSync(`${this.#path}-wal`, { throwIfNoEntry: false })?.size ?? 0
+    return bytes > longLogBytes(this.#bounds.checkpointBytes)
   }
 
   /**
@@ -245,7 +242,7 @@ export class Checkpoints {
   /** What was never committed may have left a long file: after a rollback, and at the opening. Never throws. */
   lookForLong(): void {
     try {
-      if (!this.#isLong && logFileBytes(this.#path) <= longLogBytes(this.#bounds.checkpointBytes)) return
+      if (!this.#isLong && !this.#hasLongFile()) return
     } catch {
       // The next change will tell.
       return
@@ -296,15 +293,6 @@ export class Checkpoints {
       if (this.#state.usable) this.#run('TRUNCATE')
     } catch (error) {
       this.#events.failed(error)
-    }
-  }
-
-  /** Before the connection is closed without a checkpoint, for files that are about to be removed. Never throws. */
-  leaving(): void {
-    try {
-      this.#events.released(logFileBytes(this.#path))
-    } catch {
-      // Nobody is charged for a log that can't be looked at.
     }
   }
 

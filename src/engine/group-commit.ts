@@ -1,4 +1,5 @@
-import { refusePromise } from './transaction-work.ts'
+import { setImmediate } from '../base/clock.ts'
+import { refuseLate } from './transaction-work.ts'
 import {
   type GroupEvents,
   type GroupTarget,
@@ -108,7 +109,7 @@ class QueuedWork implements GroupWork {
   }
 
   run(): unknown {
-    return refusePromise(this.#run())
+    return refuseLate(this.#run())
   }
 
   settle(outcome: Outcome): void {

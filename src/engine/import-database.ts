@@ -3,6 +3,7 @@ import { open } from 'node:fs/promises'
 import { CellError } from '../errors.ts'
 import { PAGE_BYTES } from './cell-settings.ts'
 import { checkHeader, invalidDatabase, setJournalMode } from './database-header.ts'
+import { checkObjects } from './imported-objects.ts'
 import { checkImportedSchema, type SchemaRules } from './imported-schema.ts'
 import { falseShadow, findDamage } from './quick-check.ts'
 import { type Connection, openConnection } from './sqlite.ts'
@@ -64,6 +65,7 @@ function rebuild(source: string, target: string, rules: ImportRules): void {
       throw invalidDatabase(
         `${JSON.stringify(shadow.name.slice(0, 100))} is a ${shadow.type === 'view' ? 'view' : 'virtual table'} in place of a table that a virtual table made`,
       )
+    checkObjects(connection, { isCell: hasReserved, hasOwners: rules.owners !== undefined })
     const problem = findDamage(connection, 'integrity_check')
     if (problem !== undefined) throw invalidDatabase(`SQLite finds the database damaged (${problem})`)
     if (hasReserved) checkReserved(connection, rules)

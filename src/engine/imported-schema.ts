@@ -20,9 +20,13 @@ export interface SchemaRules {
   reserved: string
 }
 
-interface SchemaRow {
+/** How an object is called in errors. */
+export interface ObjectName {
   type: string
   name: string
+}
+
+interface SchemaRow extends ObjectName {
   table: string
   sql: string | null
 }
@@ -64,7 +68,9 @@ export function checkImportedSchema(connection: Connection, rules: SchemaRules):
     if (!RESERVED.test(row.name) && !RESERVED.test(row.table)) checkObject(row, rules)
     else if (row.sql !== null && reserved.has(normalized(row.sql).replace(VERSION_DEFAULT, ''))) found++
     else
-      throw invalidDatabase(`${shown(row)} ${howReserved(row)} of the engine’s own, which start with _cell`)
+      throw invalidDatabase(
+        `${shownObject(row)} ${howReserved(row)} of the engine’s own, which start with _cell`,
+      )
   }
   if (found !== 0 && found !== expected)
     throw invalidDatabase('The engine’s own tables, which start with _cell, are not complete')
@@ -90,23 +96,26 @@ function checkObject(row: SchemaRow, { policy, owners }: SchemaRules): void {
   if (/^sqlite_/i.test(row.name)) {
     // An index without SQL is that of a UNIQUE or a PRIMARY KEY.
     if (row.sql === null ? row.type === 'index' : OF_SQLITE.has(normalized(row.sql))) return
-    throw invalidDatabase(`${shown(row)} has a name of SQLite’s own`)
+    throw invalidDatabase(`${shownObject(row)} has a name of SQLite’s own`)
   }
   const statement = new SqlStatement(row.sql ?? '')
   const tokens = statement.takeTokens()
   const { head } = statement
-  if (head.verb !== 'CREATE' || head.explain) throw invalidDatabase(`${shown(row)} has no definition`)
+  if (head.verb !== 'CREATE' || head.explain) throw invalidDatabase(`${shownObject(row)} has no definition`)
   try {
     if (policy === 'tenant') checkStatement(tokens, head, owners)
     else checkTrustedStatement(tokens, head)
   } catch (error) {
     if (!(error instanceof CellError)) throw error
-    throw invalidDatabase(`${shown(row)} is not allowed here: ${error.message.replace(/\.$/, '')}`, error)
+    throw invalidDatabase(
+      `${shownObject(row)} is not allowed here: ${error.message.replace(/\.$/, '')}`,
+      error,
+    )
   }
 }
 
 /** A name can be long, and hold anything. */
-function shown({ type, name }: SchemaRow): string {
+export function shownObject({ type, name }: ObjectName): string {
   return `The ${type} ${JSON.stringify(name.slice(0, 100).toWellFormed())}`
 }
 

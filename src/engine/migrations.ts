@@ -1,5 +1,6 @@
 import { CellError } from '../errors.ts'
 import type { CellDatabase } from './cell-database.ts'
+import { refuseLate } from './transaction-work.ts'
 
 /** What `cell.migrate()` did. */
 export interface MigrateResult {
@@ -11,7 +12,8 @@ export interface MigrateResult {
 
 /**
  * Brings a cell to the version that its list of migrations ends with. Each runs in one transaction with its number in
- * `PRAGMA user_version`: a crash leaves it done or not begun.
+ * `PRAGMA user_version`: a crash leaves it done or not begun. Foreign keys are off meanwhile, so that a table to which others refer
+ * can be rebuilt, and are checked before the COMMIT, as SQLite's documentation of ALTER TABLE says.
  *
  * @param use gives the open cell, which may be closed between two migrations
  */
@@ -22,31 +24,65 @@ export function migrate(use: () => CellDatabase, migrations: readonly (() => unk
       'Each migration has a transaction of its own: call migrate() outside of a transaction.',
     )
   }
-  const from = versionOf(use())
+  const from = pragma(use(), 'user_version') as number
   const to = migrations.length
   if (from > to || from < 0) throw unknownVersion(from, to)
   for (let version = from + 1; version <= to; version++) {
     const database = use()
     const step = migrations[version - 1] as () => unknown
-    database.transaction(() => {
-      const result = runStep(step, version)
-      // If it has ended the transaction, and has hidden the error, the next statement would be committed on its own.
-      database.assertUsable()
-      database.exec(`PRAGMA main.user_version = ${version}`)
-      // Async migrations are refused as async transactions are.
-      return result
-    })
+    withoutForeignKeys(database, (wereOn) =>
+      database.transaction(() => {
+        inStep(version, () => refuseLate(step()))
+        // If it has ended the transaction, and has hidden the error, the next statement would be committed on its own.
+        database.assertUsable()
+        if (wereOn) inStep(version, () => checkForeignKeys(database))
+        database.exec(`PRAGMA main.user_version = ${version}`)
+      }),
+    )
   }
   return { from, to }
 }
 
-function versionOf(database: CellDatabase): number {
-  return database.read(() => database.prepare('PRAGMA main.user_version').pluck().get() as number)
+/** They stay off if the program has turned them off itself. */
+function withoutForeignKeys(database: CellDatabase, run: (wereOn: boolean) => void): void {
+  const wereOn = pragma(database, 'foreign_keys') === 1
+  if (wereOn) database.enforceForeignKeys(false)
+  try {
+    run(wereOn)
+  } finally {
+    // What is in quarantine is not used again.
+    if (wereOn && database.usable) database.enforceForeignKeys(true)
+  }
 }
 
-function runStep(step: () => unknown, version: number): unknown {
+interface Violation {
+  table: string
+  rowid: number | null
+  parent: string
+}
+
+/** @throws `constraint_violation` */
+function checkForeignKeys(database: CellDatabase): void {
+  const first = () => database.prepare('PRAGMA main.foreign_key_check').get()
+  const violation = database.read(first) as Violation | undefined
+  if (violation === undefined) return
+  const { table, rowid, parent } = violation
+  const row = rowid === null ? 'A row' : `The row with rowid ${rowid}`
+  throw new CellError(
+    'constraint_violation',
+    `${row} of the table "${table}" refers to a row that the table "${parent}" does not have (PRAGMA foreign_key_check). ` +
+      'Foreign keys are off in a migration, so no ON DELETE or ON UPDATE acts: it has to change both tables.',
+    { sqliteCode: 'SQLITE_CONSTRAINT_FOREIGNKEY' },
+  )
+}
+
+function pragma(database: CellDatabase, name: string): unknown {
+  return database.read(() => database.prepare(`PRAGMA main.${name}`).pluck().get())
+}
+
+function inStep(version: number, run: () => void): void {
   try {
-    return step()
+    run()
   } catch (error) {
     if (!(error instanceof CellError)) throw error
     const { code, message, details, cause } = error

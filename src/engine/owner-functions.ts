@@ -1,11 +1,12 @@
 import { isBytes } from '../base/any-realm.ts'
-import { checkNames, type Known } from '../base/known-names.ts'
+import { callback, checkOptions, FLAG, list, maybe, record, type Shape } from '../base/option-shapes.ts'
 import { CellError } from '../errors.ts'
 import type { OwnersNames } from './sql-policy/owners-names.ts'
 import { type Connection, openInMemory } from './sqlite.ts'
 import { encodeParam } from './statements/parameters.ts'
 import { decodeInteger } from './statements/rows.ts'
 import type { SqlParam, SqlValue } from './statements/sql-values.ts'
+import { isLate } from './transaction-work.ts'
 
 /**
  * A function for SQL. It takes values as rows have them, and returns one as statements take them; undefined is NULL. It
@@ -31,7 +32,16 @@ export interface OwnerFunctionsOptions {
   tenantFunctions?: readonly string[] | undefined
 }
 
-const FUNCTION_NAMES: Known<SqlFunctionOptions> = { run: true, deterministic: true, varargs: true }
+export const OWNER_FUNCTIONS: Shape<OwnerFunctionsOptions> = {
+  functions: maybe(record('an object of functions')),
+  extensions: maybe(list('paths')),
+  tenantFunctions: maybe(list('names')),
+}
+const FUNCTION: Shape<SqlFunctionOptions> = {
+  run: callback(),
+  deterministic: maybe(FLAG),
+  varargs: maybe(FLAG),
+}
 
 /** Of an SQLite identifier that needs no quotes and is not the engine's. */
 const NAME = /^(?!_cell|sqlite_|pragma_)[a-z_][a-z0-9_]*$/i
@@ -51,8 +61,6 @@ export class OwnerFunctions {
    */
   static of(options: OwnerFunctionsOptions): OwnerFunctions | undefined {
     const { functions = {}, extensions = [], tenantFunctions = [] } = options
-    if (!Array.isArray(extensions)) throw invalid('extensions', 'must be a list of paths.')
-    if (!Array.isArray(tenantFunctions)) throw invalid('tenantFunctions', 'must be a list of names.')
     const nothing = [Object.keys(functions), extensions, tenantFunctions].every(({ length }) => length === 0)
     return nothing ? undefined : new OwnerFunctions(functions, extensions, tenantFunctions)
   }
@@ -106,7 +114,7 @@ function checkFunction(name: string, given: SqlFunction | SqlFunctionOptions): S
       'is not a name for a function: use letters, digits and _, and no prefix of the engine.',
     )
   if (typeof options === 'object' && typeof options?.run === 'function') {
-    checkNames(options, FUNCTION_NAMES, { code: 'invalid_setting', at: `functions.${name}.` })
+    checkOptions(options, FUNCTION, { code: 'invalid_setting', at: `functions.${name}.` })
     return options
   }
   throw invalid(`functions.${name}`, 'must be a function, or { run, deterministic, varargs }.')
@@ -130,6 +138,10 @@ function callFunction(name: string, call: (...args: SqlValue[]) => unknown, args
     throw new CellError('sql_error', `The function ${name}() failed.`, { cause })
   }
   if (result === undefined) return null
+  if (isLate(result)) {
+    const text = `The function ${name}() must return its value at once, and has returned a promise or an iterator.`
+    throw new CellError('sql_error', text)
+  }
   try {
     return encodeParam(result as SqlParam, 'result')
   } catch (cause) {

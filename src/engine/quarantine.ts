@@ -1,6 +1,5 @@
 import fs from 'node:fs'
-import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
-import type { Clock, Timer } from '../base/clock.ts'
+import { type Clock, setImmediate, type Timer, turnOfTheLoop } from '../base/clock.ts'
 import { exists, fsyncReplaced, replaceFile } from '../base/durable-files.ts'
 import type { Log } from '../base/log.ts'
 import { bootId } from '../base/machine.ts'
@@ -243,15 +242,6 @@ function writeDurably(file: string, state: RememberedQuarantine): void {
  */
 export function quarantineDamaged(paths: CellPaths, frames: number, since: number): void {
   writeDurably(paths.quarantine, { reason: 'damaged', since, frames })
-}
-
-/**
- * Quarantines a cell of which an fsync has failed in a process that does not have it open: who has it may end before it is told.
- * Then the next process writes the WAL once more before it uses the cell. Needs no fsync, as all quarantines after a disk error.
- */
-export function quarantineUnstored(paths: CellPaths, since: number): void {
-  // Who has the cell has been told already, and knows more.
-  if (!exists(paths.quarantine)) write(paths.quarantine, { reason: 'io_error', since })
 }
 
 /**

@@ -1,3 +1,4 @@
+import { setImmediate } from '../base/clock.ts'
 import { ScratchMemory } from '../base/scratch-memory.ts'
 import type { CommitLog, LoggedCell } from '../commit-log/commit-log.ts'
 import type { LogRecord } from '../commit-log/log-format.ts'

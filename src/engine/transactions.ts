@@ -1,6 +1,6 @@
 import { type CellState, transactionEnded } from './cell-state.ts'
 import type { Connection, Statement } from './sqlite.ts'
-import { refusePromise } from './transaction-work.ts'
+import { refuseLate } from './transaction-work.ts'
 import type { Touched } from './watch/commit-recorder.ts'
 
 export interface TransactionEvents {
@@ -92,7 +92,7 @@ export class Transactions {
    * Runs `work` in a transaction: all of it is committed when this returns, or none when it throws. Inside another
    * transaction it is a savepoint.
    *
-   * @throws what `work` throws; `invalid_request` if it returns a promise, since a transaction can't outlive the call
+   * @throws what `work` throws; `invalid_request` if it returns a promise or an iterator, since a transaction can't outlive the call
    */
   run<T>(work: () => T): T {
     if (this.#depth > 0) return this.savepoint(work)
@@ -100,7 +100,7 @@ export class Transactions {
     this.#depth = 1
     let value: T
     try {
-      value = refusePromise(work())
+      value = refuseLate(work())
       if (this.#state.isTransactionLost) throw transactionEnded()
       this.#commit()
     } catch (error) {
@@ -138,7 +138,7 @@ export class Transactions {
     this.#depth++
     const mark = this.#events.mark()
     try {
-      const value = refusePromise(work())
+      const value = refuseLate(work())
       if (this.#state.isTransactionLost) throw transactionEnded()
       this.#exec('RELEASE nested')
       return value

@@ -1,5 +1,5 @@
 import fs from 'node:fs'
-import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
+import { turnOfTheLoop } from '../base/clock.ts'
 import { exists, FILE_MODE, SYNC_EVERY_BYTES } from '../base/durable-files.ts'
 import { writeAllSync } from '../base/write-all.ts'
 import { PAGE_BYTES } from './cell-settings.ts'

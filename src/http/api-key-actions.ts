@@ -6,6 +6,7 @@ import type {
   RotatedApiKey,
 } from '../auth/api-key-records.ts'
 import type { KeyScope } from '../auth/key-scope.ts'
+import { definedOnly } from '../base/option-shapes.ts'
 import { CellError } from '../errors.ts'
 import { integer, name as nameField } from '../service/json/fields.ts'
 import { timeOf } from '../service/json/time.ts'
@@ -29,7 +30,10 @@ import { decodeExpiry, inBodyTerms, scopeFields, scopeOptions } from './key-scop
 
 /** Row 1 of the contract: it ignores unknown fields. */
 const createSchema = z.looseObject({ name: nameField.nullish(), ...scopeFields })
-const rotateSchema = z.strictObject({ grace_ms: integer.optional(), expires_at: scopeFields.expires_at })
+export const rotateSchema = z.strictObject({
+  grace_ms: integer.optional(),
+  expires_at: scopeFields.expires_at,
+})
 
 export const createApiKey = accountActionWith(createSchema, async (call, body) => {
   refuseIdempotency(call)
@@ -60,8 +64,8 @@ export const rotateApiKey = accountActionWith(rotateSchema, async (call, body) =
   return { ...ok(encodeRotatedKey(rotated)), status: 201 }
 })
 
-function rotateOptions({ grace_ms, expires_at }: z.infer<typeof rotateSchema>): RotateApiKeyOptions {
-  return { graceMs: grace_ms, expiresAt: decodeExpiry(expires_at) }
+export function rotateOptions({ grace_ms, expires_at }: z.infer<typeof rotateSchema>): RotateApiKeyOptions {
+  return definedOnly({ graceMs: grace_ms, expiresAt: decodeExpiry(expires_at) })
 }
 
 export function refuseIdempotency({ request }: Call): void {

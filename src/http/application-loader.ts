@@ -1,19 +1,16 @@
 import type { CellDirectory } from '../store/cell-directory.ts'
 import type { Application } from './application.ts'
 import { checkHandlerOptions, type HandlerOptions, warningLogger } from './handler-options.ts'
-import { checkRate } from './rate-limiter.ts'
 
 /**
  * The application of a handler, for its first request to load: the routes and what checks their bodies take longer to
  * load than the rest of the library, and many programs that use the library serve nothing.
  *
  * @returns gives the same application each time
- * @throws `invalid_setting` for an option that is not known, `TypeError` for a rate that is not valid: wrong options show
- * at once
+ * @throws `invalid_setting` for a wrong option, at once
  */
 export function applicationLoader(store: CellDirectory, options: HandlerOptions): () => Promise<Application> {
   checkHandlerOptions(options)
-  if (options.rate !== undefined) checkRate(options.rate)
   const settings = { ...options }
   const load = async () => {
     try {

@@ -1,6 +1,7 @@
 import { channels, type RequestTrace, traced } from '../base/channels.ts'
 import type { Clock } from '../base/clock.ts'
 import { isSilent } from '../base/log.ts'
+import { definedOnly } from '../base/option-shapes.ts'
 import { isCellId } from '../base/store-paths.ts'
 import { CellError, type CellErrorCode, isCellError } from '../errors.ts'
 import { InProcessService } from '../service/in-process-service.ts'
@@ -37,7 +38,7 @@ import { servedDocument } from './openapi/served-document.ts'
 import { Permit } from './permit.ts'
 import { problemResponse, shuttingDown } from './problem.ts'
 import { RateLimiter } from './rate-limiter.ts'
-import { type JsonBody, readJson } from './request-body.ts'
+import { checkEncoding, type JsonBody, readJson } from './request-body.ts'
 import { RequestCounts } from './request-counts.ts'
 import { requestIdOf } from './request-id.ts'
 import { checkScope } from './route-scopes.ts'
@@ -77,11 +78,11 @@ export class Application {
   readonly #rates: RateLimiter
   readonly #memory: MemoryBudgets
   readonly #accessLogger: AccessLogger | undefined
-  readonly #clock: Clock
+  readonly clock: Clock
   readonly counts: RequestCounts
 
   constructor(store: CellDirectory, options: ApplicationOptions, audience = TENANTS) {
-    const limits = { ...DEFAULT_HTTP_LIMITS, ...audience.limits, ...options.limits }
+    const limits = { ...DEFAULT_HTTP_LIMITS, ...audience.limits, ...definedOnly(options.limits ?? {}) }
     this.#audience = audience
     this.#router = new Router(audience.routes)
     const { quotas } = store.settings
@@ -111,7 +112,7 @@ export class Application {
     store.apiKeys.changed.listen(this.#context.streams.check)
     this.counts = options.counts ?? new RequestCounts()
     this.#accessLogger = options.accessLogger
-    this.#clock = store.clock
+    this.clock = store.clock
     this.#logger = options.logger ?? (isSilent(store.settings.log) ? warningLogger : store.settings.log)
     this.#shutdown = options.shutdown
     this.#memory = new MemoryBudgets(limits.memory)
@@ -143,7 +144,7 @@ export class Application {
     requestId: string,
     told: RequestTrace | undefined,
   ): Promise<HttpResponse> {
-    const startedAt = this.#clock.monotonic()
+    const startedAt = this.clock.monotonic()
     let response: HttpResponse
     let code: CellErrorCode | undefined
     try {
@@ -157,7 +158,7 @@ export class Application {
         await this.#context.store.turns.nextSmall(request.accountId, REFUSED_BYTES)
       response = withCommonHeaders(refusal, requestId)
     }
-    const ms = this.#clock.monotonic() - startedAt
+    const ms = this.clock.monotonic() - startedAt
     this.#note(request, match, { requestId, status: response.status, code, ms })
     if (told !== undefined) Object.assign(told, { accountId: request.accountId, status: response.status })
     return response
@@ -220,8 +221,10 @@ export class Application {
     if (scope !== undefined) checkScope(scope, needed)
     const segments = match?.segments ?? []
     const call = { context: this.#context, request, requestId, segments, accountId, scope, permit }
-    if (action.receive !== undefined && isSqliteType(request.header('content-type')))
+    if (action.receive !== undefined && isSqliteType(request.header('content-type'))) {
+      checkEncoding(request)
       return action.receive(call)
+    }
     if (!action.takesBody) return action.perform(call, NO_BODY)
     return this.#readAndPerform(action, call)
   }

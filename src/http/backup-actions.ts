@@ -1,5 +1,6 @@
 import type { BackupList } from '../backup/versions/backup-page.ts'
 import type { BackupKind, BackupResult, MakeBackupOptions } from '../backup/versions/backup-types.ts'
+import { definedOnly } from '../base/option-shapes.ts'
 import { durationOf, timeOf } from '../service/json/time.ts'
 import { type Action, archiveActionWithQuery, cellActionWith, emptyBody, ok, takeTurn } from './action.ts'
 import type { BackupDocument, BackupPageDocument } from './answers/backup-answers.ts'
@@ -29,7 +30,7 @@ export const listBackups = archiveActionWithQuery(['cursor', 'limit'], async (ca
   const { context, request, accountId, cellId } = call
   const { service, store, limits, backupReads } = context
   const limit = query.limit(limits.pageDefault, store.settings.limits.pageMax)
-  const page = { cursor: query.text('cursor'), limit, accountId }
+  const page = definedOnly({ cursor: query.text('cursor'), limit, accountId })
   const list = await backupReads.run(accountId, request, async (signal) => {
     await takeTurn(call, accountId ?? '')
     // Only the object store can say whether there is such a cell.

@@ -9,40 +9,31 @@ const CAPACITY_MIN = 16_384
  */
 export class BodyBuffer {
   readonly #expected: number | undefined
-  readonly #ownsPieces: boolean
   #bytes: Uint8Array = new Uint8Array(0)
   #length = 0
   #isCopy = false
 
-  /**
-   * @param expected how long the body will be, if that is known
-   * @param ownsPieces nobody else uses the pieces: they are {@link releaseBytes}d once they are copied
-   */
-  constructor(expected: number | undefined, ownsPieces = false) {
+  /** @param expected how long the body will be, if that is known */
+  constructor(expected: number | undefined) {
     this.#expected = expected
-    this.#ownsPieces = ownsPieces
   }
 
   get length(): number {
     return this.#length
   }
 
-  /** @returns the length of the piece, which may be gone */
-  add(piece: Uint8Array): number {
-    const { length } = piece
+  add(piece: Uint8Array): void {
     if (this.#length === 0) this.#begin(piece)
     else {
-      this.#makeRoom(this.#length + length)
+      this.#makeRoom(this.#length + piece.length)
       this.#bytes.set(piece, this.#length)
-      if (this.#ownsPieces) releaseBytes(piece)
     }
-    this.#length += length
-    return length
+    this.#length += piece.length
   }
 
-  /** Nobody needs what has come any more. */
+  /** Nobody needs what has come any more. Others may still use a piece that was taken as it is. */
   release(): void {
-    if (this.#isCopy || this.#ownsPieces) releaseBytes(this.#bytes)
+    if (this.#isCopy) releaseBytes(this.#bytes)
   }
 
   get bytes(): Uint8Array {

@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import type { CellSource } from '../backup/versions/cell-source.ts'
+import { definedOnly } from '../base/option-shapes.ts'
 import { isCellId } from '../base/store-paths.ts'
 import { cellNotFound } from '../catalog/cell-registry.ts'
 import { parseFields, text } from '../service/json/fields.ts'
@@ -25,11 +26,8 @@ export const sourceField = noted(
 export function decodeSource(from: unknown): CellSource {
   const { cell_id: cellId, version, timestamp } = parseFields(sourceSchema, from, 'from')
   if (!isCellId(cellId)) throw cellNotFound()
-  return {
-    cellId,
-    version,
-    timestamp: timestamp === undefined ? undefined : decodeTime(timestamp, 'from.timestamp'),
-  }
+  const at = timestamp === undefined ? undefined : decodeTime(timestamp, 'from.timestamp')
+  return definedOnly({ cellId, version, timestamp: at })
 }
 
 /** Row 4 with a state of another cell. As of an import, its bytes are charged for, and count before there is a cell. */

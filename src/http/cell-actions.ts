@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { definedOnly } from '../base/option-shapes.ts'
 import type { CellRecord } from '../catalog/cell-registry.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
 import { CellError, isCellError } from '../errors.ts'
@@ -103,13 +104,9 @@ export async function cellPage<D extends object>(
   encode: (cell: CellRecord) => D,
 ) {
   const limit = query.limit(limits.pageDefault, store.settings.limits.pageMax)
-  const { cells, nextCursor } = store.cellRecords({
-    accountId,
-    name: query.text('name'),
-    deleted: query.flag('deleted'),
-    cursor: query.text('cursor'),
-    limit,
-  })
+  const deleted = query.flag('deleted')
+  const asked = { accountId, name: query.text('name'), deleted, cursor: query.text('cursor'), limit }
+  const { cells, nextCursor } = store.cellRecords(definedOnly(asked))
   const sizes = await store.sizesOf(cells.map(({ id }) => id))
   const databases = cells.map((cell, i) => ({ ...encode(cell), size_bytes: sizes[i] ?? 0 }))
   return { databases, next_cursor: nextCursor }

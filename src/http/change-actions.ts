@@ -1,3 +1,4 @@
+import { definedOnly } from '../base/option-shapes.ts'
 import { CellError } from '../errors.ts'
 import type { Query } from '../service/requests/query.ts'
 import { WATCHED_TABLES_MAX, type WatchOptions } from '../store/watch/cell-change.ts'
@@ -58,11 +59,11 @@ function optionsOf(request: HttpRequest, query: Query<'prefix' | 'tables'>): Wat
     throw new CellError('invalid_request', message, { field: 'tables', limit: WATCHED_TABLES_MAX })
   }
   const lastEventId = request.header('last-event-id')
-  return {
+  return definedOnly({
     prefix: query.text('prefix'),
     tables,
     // Clients send an empty one before their first event.
-    ...(lastEventId ? { lastEventId } : {}),
+    lastEventId: lastEventId || undefined,
     signal: request.signal,
-  }
+  })
 }

@@ -16,11 +16,6 @@ export interface ConnectionLimits {
   requestsMax: number
   /** Open connections. A few more are answered 503; beyond those, connections are closed at once. */
   connectionsMax: number
-  /**
-   * Of these, how many one address may have. Undefined: half of them, and any number from this machine, where a proxy may
-   * be that carries everyone's requests.
-   */
-  connectionsPerAddressMax?: number | undefined
 }
 
 /** Without `connectionsMax`, which depends on the machine. */

@@ -4,7 +4,6 @@ import type { CellDirectory } from '../store/cell-directory.ts'
 import type { Application } from './application.ts'
 import { applicationLoader } from './application-loader.ts'
 import { BodyBuffer } from './body-buffer.ts'
-import { DRAIN_BYTES_MAX, DRAIN_MS_MAX } from './body-drains.ts'
 import { chargedStream } from './charged-stream.ts'
 import { FileBody } from './file-body.ts'
 import type { HandlerOptions } from './handler-options.ts'
@@ -15,9 +14,10 @@ import {
   RequestAborted,
   type RequestBody,
 } from './http-message.ts'
+import { LINGER_BYTES_MAX, LINGER_MS_MAX } from './linger.ts'
 import { pulled } from './pulled-stream.ts'
 import { bodyTooLarge } from './request-body.ts'
-import { checkBasePath, splitTarget } from './request-target.ts'
+import { splitTarget } from './request-target.ts'
 
 /**
  * The HTTP interface as a Fetch handler, for Hono and every other framework that uses `Request` and `Response`. The first
@@ -25,14 +25,14 @@ import { checkBasePath, splitTarget } from './request-target.ts'
  *
  * @param store its cells, accounts and keys are served: a `CellStore`, or with `options.service` any directory of cells
  * @returns answers every request, also those that fail; the request's body must not have been read
- * @throws `invalid_setting` for an option that is not known; `TypeError` for a malformed `basePath` or `rate`
+ * @throws `invalid_setting` for a wrong option, and for one that is not known
  */
 export function createHandler(
   store: CellDirectory,
   options: HandlerOptions = {},
 ): (request: Request) => Promise<Response> {
   const load = applicationLoader(store, options)
-  const basePath = checkBasePath(options.basePath ?? '')
+  const basePath = options.basePath ?? ''
   let application: Application | undefined
   return async (request) => {
     const incoming = new FetchRequest(request, basePath)
@@ -47,7 +47,7 @@ export function createHandler(
     if (response.stream !== undefined)
       return new Response(pulled(application, incoming, response.stream), { status, headers })
     const charge = application.reserve(incoming, response)
-    await incoming.drainBody(store.clock)
+    await incoming.lingerBody(store.clock)
     if (body instanceof FileBody) {
       headers['Content-Length'] = String(body.length)
       return new Response(Readable.toWeb(body.open()) as ReadableStream<Uint8Array>, { status, headers })
@@ -88,6 +88,10 @@ class FetchRequest implements HttpRequest {
     return this.#signal
   }
 
+  get contentEncoding(): string | undefined {
+    return this.header('content-encoding')
+  }
+
   header(name: string): string | undefined {
     return this.#request.headers.get(name) ?? undefined
   }
@@ -112,16 +116,16 @@ class FetchRequest implements HttpRequest {
    * Reads what an early answer left unread: a server may close the connection after the response, and a client that is
    * still sending would see a reset instead of the answer.
    */
-  async drainBody(clock: Clock): Promise<void> {
+  async lingerBody(clock: Clock): Promise<void> {
     if (this.#bodyEnded || this.contentLength === 0 || (this.#reader === undefined && this.#request.bodyUsed))
       return
     let expired = false
     const timer = clock.setTimer(() => {
       expired = true
       this.#reader?.cancel().catch(() => {})
-    }, DRAIN_MS_MAX)
+    }, LINGER_MS_MAX)
     try {
-      for (let size = 0; size <= DRAIN_BYTES_MAX && !expired; ) {
+      for (let size = 0; size <= LINGER_BYTES_MAX && !expired; ) {
         const chunk = await this.#readChunk()
         if (chunk === undefined) return
         size += chunk.byteLength

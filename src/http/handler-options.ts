@@ -1,13 +1,26 @@
 import { inspect } from 'node:util'
-import { checkNames, type Known } from '../base/known-names.ts'
 import type { ResultLimits } from '../base/limits.ts'
 import type { Log } from '../base/log.ts'
-import type { SqlPolicy } from '../engine/cell-settings.ts'
-import { CellError } from '../errors.ts'
+import {
+  COUNT,
+  checkOptions,
+  group,
+  having,
+  MILLISECONDS,
+  maybe,
+  orNull,
+  type Shape,
+  SIGNAL,
+  type Some,
+  some,
+} from '../base/option-shapes.ts'
+import { SQL_POLICY, type SqlPolicy } from '../engine/cell-settings.ts'
+import { RESULT_LIMITS } from '../engine/statements/sql-options.ts'
 import type { CellService } from '../service/cell-service.ts'
-import { DEFAULT_MEMORY_LIMITS, type MemoryLimits } from './memory-budgets.ts'
-import { RATE_NAMES, type RateLimit } from './rate-limiter.ts'
-import { DEFAULT_STREAM_LIMITS, type StreamLimits } from './stream-limits.ts'
+import { DEFAULT_MEMORY_LIMITS, MEMORY_LIMITS, type MemoryLimits } from './memory-budgets.ts'
+import { RATE, type RateLimit } from './rate-limiter.ts'
+import { BASE_PATH } from './request-target.ts'
+import { DEFAULT_STREAM_LIMITS, STREAM_LIMITS, type StreamLimits } from './stream-limits.ts'
 
 /** Gets `requestId`, `method`, `route` and `err`; never a path, which could hold a tenant's key. A pino logger fits. */
 export type HttpLogger = Pick<Log, 'error'>
@@ -64,7 +77,7 @@ export interface HandlerOptions {
    */
   basePath?: string | undefined
   /** Default: bodies of 2 MiB, results of 10,000 rows and 10 MiB, `timeout_ms` up to 5,000, pages of 100 entries. */
-  limits?: Partial<HttpLimits> | undefined
+  limits?: Some<HttpLimits> | undefined
   /** Gets internal errors, with the request's id. Default: the store's log; if that is silent, a Node.js warning. */
   logger?: HttpLogger | undefined
   /** Gets a line for each request; nothing by default. */
@@ -85,37 +98,33 @@ export interface HandlerOptions {
 
 export const REQUEST_DEADLINE_MS_DEFAULT = 20_000
 
-const OPTION_NAMES: Known<HandlerOptions> = {
-  basePath: true,
-  limits: true,
-  logger: true,
-  accessLogger: true,
-  slowMs: true,
-  service: true,
-  sqlPolicy: true,
-  requestDeadlineMs: true,
-  rate: true,
-  shutdown: true,
+const LIMITS: Shape<HttpLimits> = {
+  bodyBytesMax: COUNT,
+  importBytesMax: COUNT,
+  exportBytesPerSecond: COUNT,
+  bodyValuesMax: COUNT,
+  result: group(RESULT_LIMITS),
+  statementMsMax: COUNT,
+  pageDefault: COUNT,
+  memory: group(MEMORY_LIMITS),
+  streams: group(STREAM_LIMITS),
 }
-const LIMIT_GROUPS = {
-  result: DEFAULT_HTTP_LIMITS.result,
-  memory: DEFAULT_MEMORY_LIMITS,
-  streams: DEFAULT_STREAM_LIMITS,
-} as const
+const HANDLER: Shape<HandlerOptions> = {
+  basePath: maybe(BASE_PATH),
+  limits: maybe(some(LIMITS)),
+  logger: maybe(having('error')),
+  accessLogger: maybe(having('debug')),
+  slowMs: maybe(orNull(MILLISECONDS)),
+  service: maybe(having('execute', 'watch', 'describe')),
+  sqlPolicy: maybe(SQL_POLICY),
+  requestDeadlineMs: maybe(MILLISECONDS),
+  rate: maybe(group(RATE)),
+  shutdown: maybe(SIGNAL),
+}
 
-/** @throws `invalid_setting` for an option that is not known, and for a policy that is none */
+/** @throws `invalid_setting` */
 export function checkHandlerOptions(options: HandlerOptions): void {
-  const code = 'invalid_setting'
-  checkNames(options, OPTION_NAMES, { code })
-  const { limits, rate, sqlPolicy } = options
-  if (limits !== undefined) checkNames(limits, DEFAULT_HTTP_LIMITS, { code, at: 'limits.' })
-  for (const [name, known] of Object.entries(LIMIT_GROUPS)) {
-    const given = limits?.[name as keyof typeof LIMIT_GROUPS]
-    if (given !== undefined) checkNames(given, known, { code, at: `limits.${name}.` })
-  }
-  if (rate !== undefined) checkNames(rate, RATE_NAMES, { code, at: 'rate.' })
-  if (sqlPolicy === undefined || sqlPolicy === 'tenant' || sqlPolicy === 'trusted') return
-  throw new CellError(code, 'sqlPolicy must be tenant or trusted.', { field: 'sqlPolicy' })
+  checkOptions(options, HANDLER, { code: 'invalid_setting' })
 }
 
 /** Tells a program that passes no logger of our bugs. */

@@ -12,6 +12,8 @@ export interface HttpRequest {
   readonly mount: string
   /** Bytes of the body: 0 if there is none, undefined if that is not known before it was read. */
   readonly contentLength: number | undefined
+  /** How the body is encoded as it will be read; undefined: not at all. */
+  readonly contentEncoding?: string | undefined
   /**
    * Aborted, with a {@link RequestAborted}, when the client goes away before it was answered. Made when it is asked for:
    * only work that can take long is worth it.

@@ -37,8 +37,9 @@ export function parseIdempotencyKey(header: string): string {
  */
 export function fingerprintOf(body: object): string {
   const isSmall = countValues(body, VALUES_MAX) <= VALUES_MAX
-  const text = isSmall ? stringify(body) : asItCame(body)
-  return createHash('sha256').update(text).digest('hex')
+  return createHash('sha256')
+    .update(isSmall ? stringify(body) : asItCame(body))
+    .digest('hex')
 }
 
 /** Counts no further than to one above the bound. @throws `invalid_request` if they are nested too deeply */

@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import type { KeyScopeOptions } from '../auth/key-scope.ts'
+import { definedOnly } from '../base/option-shapes.ts'
 import { CellError } from '../errors.ts'
 import { decodeTime, time } from '../service/json/time-field.ts'
 
@@ -17,7 +18,7 @@ export type ScopeBody = z.infer<z.ZodObject<typeof scopeFields>>
 
 /** @throws `invalid_request` for a time that is none */
 export function scopeOptions({ access, cell_ids, surface, expires_at }: ScopeBody): KeyScopeOptions {
-  return { access, cellIds: cell_ids, surface, expiresAt: decodeExpiry(expires_at) }
+  return definedOnly({ access, cellIds: cell_ids, surface, expiresAt: decodeExpiry(expires_at) })
 }
 
 /** @throws `invalid_request` for a time that is none */

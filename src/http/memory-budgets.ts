@@ -1,4 +1,5 @@
 import { Budget } from '../base/budget.ts'
+import { COUNT, type Shape } from '../base/option-shapes.ts'
 
 /** Bytes that a node holds for its clients, and what one account may have of them. */
 export interface MemoryLimits {
@@ -16,6 +17,13 @@ export const DEFAULT_MEMORY_LIMITS: MemoryLimits = {
   bodiesPerAccount: 64 * MIB,
   unsentTotal: 256 * MIB,
   unsentPerAccount: 64 * MIB,
+}
+
+export const MEMORY_LIMITS: Shape<MemoryLimits> = {
+  bodiesTotal: COUNT,
+  bodiesPerAccount: COUNT,
+  unsentTotal: COUNT,
+  unsentPerAccount: COUNT,
 }
 
 /** What most requests stay below: it is bounded by the number of connections, and charging it would cost each of them. */

@@ -1,20 +1,16 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { pipeline } from 'node:stream/promises'
-import type { Clock } from '../base/clock.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
-import { senderOf } from './address-counts.ts'
 import type { Application } from './application.ts'
 import { applicationLoader } from './application-loader.ts'
-import { BodyDrains } from './body-drains.ts'
 import { ConnectionOrder } from './connection-order.ts'
 import { FileBody } from './file-body.ts'
 import type { HandlerOptions } from './handler-options.ts'
 import { type BodyStream, bodyBytes, type HttpResponse, NOT_MODIFIED } from './http-message.ts'
+import { linger } from './linger.ts'
 import type { UnsentCharge } from './memory-budgets.ts'
 import { lengthOf, NodeRequest } from './node-request.ts'
 import { Processing } from './processing.ts'
-import { ReadCosts } from './read-costs.ts'
-import { checkBasePath } from './request-target.ts'
 import { sendStream } from './send-stream.ts'
 
 /**
@@ -23,17 +19,15 @@ import { sendStream } from './send-stream.ts'
  * library.
  *
  * @param store its cells, accounts and keys are served: a `CellStore`, or with `options.service` any directory of cells
- * @throws `invalid_setting` for an option that is not known; `TypeError` for a malformed `basePath` or `rate`
+ * @throws `invalid_setting` for a wrong option, and for one that is not known
  */
 export function createListener(
   store: CellDirectory,
   options: HandlerOptions = {},
 ): (request: IncomingMessage, response: ServerResponse) => void {
   const load = applicationLoader(store, options)
-  const mount = checkBasePath(options.basePath ?? '')
-  const costs = new ReadCosts(store.clock)
-  const order = new ConnectionOrder(costs)
-  const drains = new BodyDrains(store.clock)
+  const mount = options.basePath ?? ''
+  const order = new ConnectionOrder()
   let application: Application | undefined
   return (incoming, outgoing) => {
     // At once: a framework may change the path when this returns.
@@ -43,39 +37,33 @@ export function createListener(
 
   function start(request: NodeRequest, outgoing: ServerResponse): void {
     if (application !== undefined) {
-      serve(application, request, { drains, costs })
+      serve(application, request)
       return
     }
     load()
       .then((loaded) => {
         application = loaded
-        serve(application, request, { drains, costs })
+        serve(application, request)
       })
       // The loader has reported it.
       .catch(() => outgoing.destroy())
   }
 }
 
-/** What the requests of a listener share. */
-interface Shared {
-  drains: BodyDrains
-  costs: ReadCosts
-}
-
 /** The listener of an application that is loaded. */
 export function listenerOf(
   application: Application,
-  { clock, ...shared }: Shared & { clock: Clock },
-  basePath = '',
+  mount = '',
 ): (request: IncomingMessage, response: ServerResponse) => void {
-  const mount = checkBasePath(basePath)
   return (incoming, outgoing) => {
-    const processing = application.audience.sendsProgress ? new Processing(outgoing, clock) : undefined
-    serve(application, new NodeRequest(incoming, outgoing, mount, processing?.tell), shared)
+    const processing = application.audience.sendsProgress
+      ? new Processing(outgoing, application.clock)
+      : undefined
+    serve(application, new NodeRequest(incoming, outgoing, mount, processing?.tell))
   }
 }
 
-function serve(application: Application, request: NodeRequest, { drains, costs }: Shared): void {
+function serve(application: Application, request: NodeRequest): void {
   const failed = (error: unknown) => {
     application.reportBug(error, { method: request.method })
     request.outgoing.destroy()
@@ -83,9 +71,8 @@ function serve(application: Application, request: NodeRequest, { drains, costs }
   const send = (response: HttpResponse) => {
     // Of an operation that was given up, the log may still tell what it was.
     if (!request.outgoing.destroyed) request.releaseBody()
-    if (request.accountId !== undefined) costs.identify(request.incoming.socket, request.accountId)
     try {
-      sendResponse(application, request, response, drains)?.catch(failed)
+      sendResponse(application, request, response)?.catch(failed)
     } catch (error) {
       failed(error)
     }
@@ -98,7 +85,6 @@ function sendResponse(
   application: Application,
   request: NodeRequest,
   response: HttpResponse,
-  drains: BodyDrains,
 ): void | Promise<void> {
   const { incoming, outgoing } = request
   if (application.shuttingDown) response.headers['Connection'] = 'close'
@@ -110,7 +96,7 @@ function sendResponse(
     return undefined
   }
   if (response.body instanceof FileBody) return sendFile(request, response, response.body)
-  const sent = answer(incoming, outgoing, response, drains, request.accountId)
+  const sent = answer(application, incoming, outgoing, response)
   releaseOnceTaken(charge, outgoing)
   return sent
 }
@@ -144,40 +130,38 @@ async function sendFile(
 /** Most answers are small and free, or go to the system at once, and are the client's from then on. */
 function releaseOnceTaken(charge: UnsentCharge, outgoing: ServerResponse): void {
   if (charge.bytes === 0) return
-  // One that waits behind the rest of its request's body is not written yet.
-  if (outgoing.writableEnded || outgoing.closed) charge.keep(outgoing.closed ? 0 : outgoing.writableLength)
+  charge.keep(outgoing.closed ? 0 : outgoing.writableLength)
   if (charge.bytes > 0) outgoing.once('close', () => charge.keep(0))
 }
 
-/** Sends an answer, whether or not the request has been read. @param account whose request it is, if that is known */
+/** Sends an answer, whether or not the request has been read. */
 export function answer(
+  application: Application,
   incoming: IncomingMessage,
   outgoing: ServerResponse,
   response: HttpResponse,
-  drains: BodyDrains,
-  account?: string,
 ): void | Promise<void> {
   // The client is gone, or other code, such as a time limit, has answered already.
   if (outgoing.destroyed || outgoing.headersSent) return
   writeHead(outgoing, response)
   if (incoming.complete || lengthOf(incoming) === 0) outgoing.end(response.body)
   else {
-    const sender = account ?? senderOf(incoming.socket.remoteAddress)
-    return sendEarly(incoming, outgoing, response, { drains, sender })
+    outgoing.write(response.body)
+    return endAfterBody(application, incoming, outgoing)
   }
 }
 
-/** Sends the answer, but ends it only when the client has nothing more to send: see {@link BodyDrains}. */
-async function sendEarly(
+/** Ends an answer that went out before the request's body had come: see {@link linger}. */
+async function endAfterBody(
+  application: Application,
   incoming: IncomingMessage,
   outgoing: ServerResponse,
-  response: HttpResponse,
-  { drains, sender }: { drains: BodyDrains; sender: string },
 ): Promise<void> {
-  const drained = await drains.drain(incoming, sender, () => outgoing.write(response.body))
-  if (drained && drains.endConnections) outgoing.once('finish', () => incoming.socket.end())
+  const isWhole = await linger(incoming, application.clock)
+  // The answer has promised a connection for further requests, which are not answered any more.
+  if (isWhole && application.shuttingDown) outgoing.once('finish', () => incoming.socket.end())
   outgoing.end()
-  if (!drained) incoming.destroy()
+  if (!isWhole) incoming.destroy()
 }
 
 function writeHead(outgoing: ServerResponse, { status, headers, body }: HttpResponse): void {

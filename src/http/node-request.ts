@@ -1,9 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { isBytes } from '../base/any-realm.ts'
 import { BodyBuffer } from './body-buffer.ts'
-import { ownsBody } from './body-owner.ts'
 import { type HttpRequest, RequestAborted, type RequestBody } from './http-message.ts'
-import { ReadPace } from './read-pace.ts'
 import { bodyTooLarge } from './request-body.ts'
 import { splitTarget } from './request-target.ts'
 
@@ -49,6 +47,15 @@ export class NodeRequest implements HttpRequest {
     return this.#signal
   }
 
+  /** What a middleware before us has read, it has decoded. */
+  get contentEncoding(): string | undefined {
+    return this.#isUnread ? this.header('content-encoding') : undefined
+  }
+
+  get #isUnread(): boolean {
+    return !this.incoming.readableEnded && !this.incoming.readableDidRead
+  }
+
   header(name: string): string | undefined {
     const value = this.incoming.headers[name]
     return typeof value === 'object' ? value.join(', ') : value
@@ -58,8 +65,8 @@ export class NodeRequest implements HttpRequest {
     const request = this.incoming
     const { body } = request
     if (!request.readableEnded && !request.readableDidRead) {
-      const read = new BodyBuffer(this.contentLength, ownsBody(request))
-      await readAll(request, read, { bytesMax, onBytes, account: this.accountId ?? '' })
+      const read = new BodyBuffer(this.contentLength)
+      await readAll(request, read, bytesMax, onBytes)
       this.#body = read
       return { kind: 'bytes', bytes: read.bytes }
     }
@@ -79,8 +86,7 @@ export class NodeRequest implements HttpRequest {
   }
 
   stream(): AsyncIterable<Uint8Array> {
-    const request = this.incoming
-    if (!request.readableEnded && !request.readableDidRead) return chunksOf(request)
+    if (this.#isUnread) return chunksOf(this.incoming)
     throw new Error('The request’s body was read before the listener got it. Pass databases on unread.')
   }
 }
@@ -119,26 +125,17 @@ export function lengthOf(request: StreamRequest): number | undefined {
   return headers['transfer-encoding'] === undefined && httpVersionMajor < 2 ? 0 : undefined
 }
 
-interface BodyReading {
-  bytesMax: number
-  /** Told how long the body has become. */
-  onBytes: ((bytes: number) => void) | undefined
-  /** '' if it is not known. */
-  account: string
-}
-
+/** @param onBytes told how long the body has become */
 function readAll(
   request: IncomingMessage,
   body: BodyBuffer,
-  { bytesMax, onBytes, account }: BodyReading,
+  bytesMax: number,
+  onBytes: ((bytes: number) => void) | undefined,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
     // Its event came before we listened.
     if (request.destroyed) reject(new RequestAborted())
-    let isOver = false
-    const pace = new ReadPace(request, account, () => !isOver)
     const stopReading = () => {
-      isOver = true
       request.off('data', onData).off('end', onEnd).off('error', onGone).off('close', onGone)
     }
     const onData = (chunk: Buffer) => {
@@ -146,7 +143,7 @@ function readAll(
       try {
         if (size > bytesMax) throw bodyTooLarge(bytesMax)
         onBytes?.(size)
-        pace.took(body.add(chunk))
+        body.add(chunk)
       } catch (error) {
         request.pause()
         stopReading()

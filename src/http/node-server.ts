@@ -1,21 +1,14 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, ListenOptions, Socket } from 'node:net'
-import type { Duplex } from 'node:stream'
 import type { CellDirectory } from '../store/cell-directory.ts'
-import { AddressCounts } from './address-counts.ts'
 import { Application, type ApplicationOptions } from './application.ts'
 import type { Audience } from './audience.ts'
-import { BodyDrains } from './body-drains.ts'
+import { ClientErrors, missingHost, tooManyConnections } from './client-errors.ts'
 import { type ConnectionLimits, defaultConnectionLimits } from './connection-limits.ts'
 import { ConnectionOrder } from './connection-order.ts'
-import { FirstReads } from './first-reads.ts'
-import type { HttpResponse } from './http-message.ts'
+import type { ConsoleListener } from './console-files.ts'
 import type { MemoryUse } from './memory-budgets.ts'
 import { answer, listenerOf } from './node-listener.ts'
-import { ReadCosts } from './read-costs.ts'
-import { missingHost, Refusals, tooManyConnections, tooManyOfAddress } from './refusals.ts'
-import { servedMessage } from './served-message.ts'
-import { SlicedReads } from './sliced-reads.ts'
 
 /** How often Node.js looks for connections that are past their times. With its default they would live 30 s longer. */
 const TIMEOUT_CHECK_MS = 1_000
@@ -29,6 +22,8 @@ export interface NodeServerOptions extends Omit<ApplicationOptions, 'shutdown'> 
   connections?: Partial<ConnectionLimits> | undefined
   /** Whom it serves; the holders of API keys by default. */
   audience?: Audience | undefined
+  /** Serves the console, too. */
+  console?: ConsoleListener | undefined
 }
 
 /** A `node:http` server over a store, with bounds on every connection and a graceful end. */
@@ -37,36 +32,27 @@ export class NodeServer {
   readonly #store: CellDirectory
   readonly #application: Application
   readonly #shutdown = new AbortController()
-  /** Connections over a bound, with the answer that they get. */
-  readonly #surplus = new WeakMap<Socket, HttpResponse>()
-  readonly #costs: ReadCosts
-  #connections = 0
+  readonly #connections = new Set<Socket>()
+  /** Connections over the bound. */
+  readonly #surplus = new WeakSet<Socket>()
   #stopped: Promise<void> | undefined
 
-  constructor(store: CellDirectory, { connections, audience, ...options }: NodeServerOptions = {}) {
+  constructor(store: CellDirectory, { connections, audience, console, ...options }: NodeServerOptions = {}) {
     const limits = { ...defaultConnectionLimits(store.settings.openCellsMax), ...connections }
     this.#store = store
     const application = new Application(store, { ...options, shutdown: this.#shutdown.signal }, audience)
     this.#application = application
-    const { clock } = store
-    const drains = new BodyDrains(clock, this.#shutdown.signal)
-    const costs = new ReadCosts(clock)
-    this.#costs = costs
-    const listener = listenerOf(application, { clock, drains, costs }, options.basePath)
-    const order = new ConnectionOrder(costs)
-    const refusals = new Refusals({ clock, order, drains }, (code) => application.counts.refused(code))
-    const firstReads = new FirstReads(clock)
-    const slicedReads = new SlicedReads(costs)
-    const take = (request: IncomingMessage, response: ServerResponse) => {
-      firstReads.came(request.socket)
+    const listener = listenerOf(application, options.basePath)
+    const order = new ConnectionOrder()
+    const clientErrors = new ClientErrors(application, order)
+    const take = (request: IncomingMessage, response: ServerResponse) =>
       order.take(request, response, () => start(request, response))
-    }
     const start = (request: IncomingMessage, response: ServerResponse) => {
       if (isLastOfConnection(response)) response.shouldKeepAlive = false
-      const surplus = this.#surplus.get(request.socket)
-      if (surplus !== undefined) answer(request, response, surplus, drains)
-      else if (lacksHost(request)) answer(request, response, missingHost(), drains)
-      else listener(request, response)
+      if (this.#surplus.has(request.socket))
+        answer(application, request, response, tooManyConnections(limits.connectionsMax))
+      else if (lacksHost(request)) answer(application, request, response, missingHost())
+      else if (console?.(request, response) !== true) listener(request, response)
     }
     this.#server = createServer(
       {
@@ -76,43 +62,26 @@ export class NodeServer {
         keepAliveTimeout: limits.keepAliveMs,
         maxHeaderSize: limits.headerBytesMax,
         connectionsCheckingInterval: TIMEOUT_CHECK_MS,
-        // What comes of a body before anyone reads it: one piece, and not two, of each of hundreds that are refused. Of an answer, as
-        // much waits before its writer does.
+        // What comes of a body before anyone reads it: one piece, and not two. Of an answer, as much waits before its writer does.
         highWaterMark: UNREAD_BYTES_MAX,
         // Most requests have no body, and a stream that says so costs a tenth of such a request.
         optimizeEmptyRequests: true,
         requireHostHeader: false,
-        IncomingMessage: servedMessage(costs),
       },
       take,
     )
     // Node.js would answer these itself, without a body.
     this.#server.on('checkExpectation', take)
-    const refuse = (error: Error, socket: Duplex) => {
-      firstReads.came(socket)
-      refusals.refuse(error, socket)
-    }
-    this.#server.on('connect', (_request, socket) => {
-      slicedReads.release(socket)
-      refuse(new Error('CONNECT'), socket)
-    })
-    this.#server.on('clientError', refuse)
-    const addresses = new AddressCounts(limits.connectionsMax, limits.connectionsPerAddressMax)
-    this.#server.on('connection', (socket) => {
-      this.#count(socket, limits.connectionsMax, addresses)
-      if (socket.destroyed) return
-      costs.add(socket)
-      firstReads.add(socket)
-      slicedReads.add(socket)
-    })
+    this.#server.on('connect', (_request, socket) => clientErrors.refuse(new Error('CONNECT'), socket))
+    this.#server.on('clientError', (error, socket) => clientErrors.refuse(error, socket))
+    this.#server.on('connection', (socket) => this.#add(socket, limits.connectionsMax))
     this.#server.timeout = limits.stalledMs
     this.#server.on('timeout', (socket) => {
-      // A client whose answer is not ready is not stalled, nor one of which something waits to be parsed. Every other one has had its time.
-      const isAtWork = order.owed(socket) !== undefined || slicedReads.hasUnparsed(socket)
-      if (!isAtWork || socket.writableLength > 0) socket.destroy()
+      // A client whose answer is not ready is not stalled. Every other one has had its time.
+      if (order.owed(socket) === undefined || socket.writableLength > 0) socket.destroy()
     })
     this.#server.maxRequestsPerSocket = limits.requestsMax
-    this.#server.maxConnections = toldUpTo(limits.connectionsMax)
+    this.#server.maxConnections = limits.connectionsMax + toldOver(limits.connectionsMax)
   }
 
   /** Bytes that it holds for its clients. */
@@ -146,19 +115,12 @@ export class NodeServer {
     return this.#stopped
   }
 
-  #count(socket: Socket, max: number, addresses: AddressCounts): void {
-    this.#connections++
-    // A socket forgets it when it closes.
-    const { remoteAddress } = socket
-    const ofAddress = addresses.add(remoteAddress)
-    socket.once('close', () => {
-      this.#connections--
-      addresses.remove(remoteAddress)
-    })
-    if (ofAddress > addresses.max || this.#connections > max) this.#application.counts.refused('busy')
-    if (ofAddress > toldUpTo(addresses.max)) socket.destroy()
-    else if (ofAddress > addresses.max) this.#surplus.set(socket, tooManyOfAddress(addresses.max))
-    else if (this.#connections > max) this.#surplus.set(socket, tooManyConnections(max))
+  #add(socket: Socket, max: number): void {
+    this.#connections.add(socket)
+    socket.once('close', () => this.#connections.delete(socket))
+    if (this.#connections.size <= max) return
+    this.#application.counts.refused('busy')
+    this.#surplus.add(socket)
   }
 
   #drain(drainMs: number): Promise<void> {
@@ -172,13 +134,14 @@ export class NodeServer {
           resolve()
         })
       }
-      closeAndSend([...this.#costs], close)
+      closeAndSend([...this.#connections], close)
     })
   }
 }
 
-function toldUpTo(max: number): number {
-  return max + Math.max(TOLD_MIN, Math.ceil(max * TOLD_SHARE))
+/** Connections over the bound that still get an answer. */
+function toldOver(max: number): number {
+  return Math.max(TOLD_MIN, Math.ceil(max * TOLD_SHARE))
 }
 
 /** Node.js says `Connection: close` with the last answer, and leaves the connection open until it has idled too long. */

@@ -1,4 +1,5 @@
 import { Budget } from '../base/budget.ts'
+import { setImmediate } from '../base/clock.ts'
 import type { OperationPermit } from '../service/cell-service.ts'
 import type { ChangeEvents } from './change-events.ts'
 import { shuttingDown } from './problem.ts'

@@ -1,20 +1,28 @@
 import * as z from 'zod'
 import type { AccountRecord } from '../auth/accounts.ts'
 import { scopeOf } from '../auth/key-scope.ts'
+import { definedOnly } from '../base/option-shapes.ts'
 import type { CellRecord } from '../catalog/cell-registry.ts'
 import { CellError } from '../errors.ts'
-import { flag, integer, name, text } from '../service/json/fields.ts'
+import { flag, name, text } from '../service/json/fields.ts'
 import { Query } from '../service/requests/query.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import { type Action, ok, openAction, ownerAction, ownerActionWith, ownerActionWithQuery } from './action.ts'
-import { encodeCreatedKey, encodeKey, encodeRevokedKey, encodeRotatedKey } from './api-key-actions.ts'
+import {
+  encodeCreatedKey,
+  encodeKey,
+  encodeRevokedKey,
+  encodeRotatedKey,
+  rotateOptions,
+  rotateSchema,
+} from './api-key-actions.ts'
 import type { Audience } from './audience.ts'
 import { decodeSource, sourceField } from './branch-actions.ts'
 import { cellPage, encodeListed } from './cell-actions.ts'
 import { logAccountChange, logCellChange, logKeyChange } from './change-log.ts'
 import { receive } from './file-actions.ts'
 import { SQLITE_TYPE } from './file-body.ts'
-import { decodeExpiry, inBodyTerms, scopeFields, scopeOptions } from './key-scope-body.ts'
+import { inBodyTerms, scopeFields, scopeOptions } from './key-scope-body.ts'
 import { DEFAULT_MEMORY_LIMITS } from './memory-budgets.ts'
 import { GREETING_PATH, greeting } from './owner-protocol.ts'
 import { asOwnerSees } from './problem.ts'
@@ -45,7 +53,6 @@ const createKeySchema = z.strictObject({
   name: name.optional(),
   ...scopeFields,
 })
-const rotateKeySchema = z.strictObject({ grace_ms: integer.optional(), expires_at: scopeFields.expires_at })
 
 /** Makes a key: of the account that is named, of a new one, or of the only one. */
 const createKey = ownerActionWith(createKeySchema, (call, body) => {
@@ -90,12 +97,11 @@ const revokeKey = ownerAction((call) => {
   return ok(encodeRevokedKey(revoked))
 })
 
-const rotateKey = ownerActionWith(rotateKeySchema, (call, body) => {
+const rotateKey = ownerActionWith(rotateSchema, (call, body) => {
   const { store } = call.context
   const keyId = call.segments[0] ?? ''
   const accountId = accountOfKey(store, keyId)
-  const options = { graceMs: body.grace_ms, expiresAt: decodeExpiry(body.expires_at) }
-  const rotated = inBodyTerms(() => store.apiKeys.rotate(accountId, keyId, options))
+  const rotated = inBodyTerms(() => store.apiKeys.rotate(accountId, keyId, rotateOptions(body)))
   logKeyChange(call, 'rotated', { id: keyId, accountId, newKeyId: rotated.id })
   return { ...ok({ ...encodeRotatedKey(rotated), account_id: accountId }), status: 201 }
 })
@@ -110,7 +116,7 @@ const createCell = ownerActionWith(
       const accountId = account === undefined ? undefined : accountOf(store, account)
       const source = decodeSource(from)
       return await transfer(call, ({ signal, onProgress, requestId }) =>
-        service.branchCell({ from: source, accountId, name, signal, onProgress, requestId }),
+        service.branchCell(definedOnly({ from: source, accountId, name, signal, onProgress, requestId })),
       )
     }
     const { id } = await make()

@@ -34,6 +34,7 @@ export const STATUS_OF_CODE: Readonly<Record<CellErrorCode, number>> = {
   constraint_violation: 409,
   result_too_large: 400,
   result_memory_exceeded: 400,
+  transaction_too_large: 400,
   invalid_key: 400,
   invalid_ttl: 400,
   value_too_large: 413,

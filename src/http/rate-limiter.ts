@@ -1,5 +1,5 @@
 import type { Clock } from '../base/clock.ts'
-import type { Known } from '../base/known-names.ts'
+import { type Kind, maybe, type Shape } from '../base/option-shapes.ts'
 import { overLimit, TRY_LATER } from '../base/over-limit.ts'
 import { TokenBuckets, type TokenRate } from '../base/token-buckets.ts'
 import type { QuotaOverrides } from '../catalog/account-quotas.ts'
@@ -13,7 +13,15 @@ export interface RateLimit {
   burst?: number | undefined
 }
 
-export const RATE_NAMES: Known<RateLimit> = { perSecond: true, burst: true }
+const PER_SECOND: Kind<number> = {
+  what: 'a number above 0',
+  fits: (value) => Number.isFinite(value) && (value as number) > 0,
+}
+const BURST: Kind<number> = {
+  what: 'a number, 1 or more',
+  fits: (value) => Number.isFinite(value) && (value as number) >= 1,
+}
+export const RATE: Shape<RateLimit> = { perSecond: PER_SECOND, burst: maybe(BURST) }
 
 /** Used by no account: each bucket is asked at the rate of its account. */
 const NO_RATE: TokenRate = { perSecond: 1, burst: 1 }
@@ -24,16 +32,12 @@ export class RateLimiter {
   readonly #quotasOf: (accountId: string) => QuotaOverrides | undefined
   readonly #buckets: TokenBuckets
 
-  /**
-   * @param rate undefined: accounts without a quota of their own have no bound
-   * @throws `TypeError` for a rate that is not valid
-   */
+  /** @param rate undefined: accounts without a quota of their own have no bound */
   constructor(
     rate: RateLimit | undefined,
     clock: Clock,
     quotasOf: (accountId: string) => QuotaOverrides | undefined,
   ) {
-    if (rate !== undefined) checkRate(rate)
     this.#rate = rate && { perSecond: rate.perSecond, burst: burstOf(rate) }
     this.#quotasOf = quotasOf
     this.#buckets = new TokenBuckets(this.#rate ?? NO_RATE, clock)
@@ -59,14 +63,6 @@ export class RateLimiter {
     const facts = { setting, limit: rate.perSecond, usage, retryAfterMs }
     return overLimit('rate_limited', `The account has just made ${usage} requests`, facts, TRY_LATER)
   }
-}
-
-/** @throws `TypeError` for a rate that is not valid */
-export function checkRate(rate: RateLimit): void {
-  const { perSecond } = rate
-  const burst = burstOf(rate)
-  if (perSecond > 0 && burst >= 1 && Number.isFinite(perSecond) && Number.isFinite(burst)) return
-  throw new TypeError('rate.perSecond must be above 0, and rate.burst at least 1.')
 }
 
 function burstOf({ perSecond, burst }: RateLimit): number {

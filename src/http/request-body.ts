@@ -49,6 +49,7 @@ export async function readJson(
 ): Promise<JsonBody> {
   const { contentLength } = request
   if (contentLength === 0) return { value: {} }
+  checkEncoding(request)
   const isJson = isJsonType(request.header('content-type') ?? '')
   if (!isJson && contentLength !== undefined) throw notJson()
   if (contentLength !== undefined && contentLength > bodyBytesMax) throw bodyTooLarge(bodyBytesMax)
@@ -88,6 +89,15 @@ async function readNothing(request: HttpRequest): Promise<Awaited<ReturnType<Htt
   } catch (error) {
     throw error instanceof CellError && error.code === 'body_too_large' ? notJson() : error
   }
+}
+
+/** @throws `unsupported_media_type` for a body that is encoded, as in gzip: decoded, a small one can take all memory */
+export function checkEncoding({ contentEncoding = '' }: HttpRequest): void {
+  if (/^(identity)?$/i.test(contentEncoding.trim())) return
+  throw new CellError(
+    'unsupported_media_type',
+    `The body has Content-Encoding: ${contentEncoding.slice(0, 100)}. Send it without an encoding.`,
+  )
 }
 
 function notJson(): CellError {

@@ -1,9 +1,8 @@
-/** @throws `TypeError` for a base path that does not start with a slash, or ends with one */
-export function checkBasePath(basePath: string): string {
-  if (basePath === '' || /^(\/[^/?#\s]+)+$/.test(basePath)) return basePath
-  throw new TypeError(
-    `basePath must start with a slash and not end with one, like "/api"; it is ${JSON.stringify(basePath)}.`,
-  )
+import type { Kind } from '../base/option-shapes.ts'
+
+export const BASE_PATH: Kind<string> = {
+  what: 'empty, or start with a slash and not end with one, like "/api"',
+  fits: (value) => typeof value === 'string' && /^(?:(?:\/[^/?#\s]+)+)?$/.test(value),
 }
 
 /** A request target in its parts. */

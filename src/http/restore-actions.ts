@@ -6,6 +6,7 @@ import type {
   RestorePlan,
   RestoreResult,
 } from '../backup/versions/backup-types.ts'
+import { definedOnly } from '../base/option-shapes.ts'
 import { cellNotFound } from '../catalog/cell-registry.ts'
 import { CellError } from '../errors.ts'
 import { flag, text } from '../service/json/fields.ts'
@@ -40,7 +41,7 @@ type RestoreBody = z.infer<typeof restoreSchema>
 /** Answers at the end, or at once with where to ask about it if the client prefers that. */
 export const restore = archiveActionWith(restoreSchema, async (call, body) => {
   const { context, request, requestId, accountId, cellId } = call
-  const wanted = { accountId, ...decodeMoment(body) }
+  const wanted = definedOnly({ accountId, ...decodeMoment(body) })
   const charge = accountId === undefined ? undefined : context.backupCharges.beginRead(accountId)
   if (call.cell === undefined) await checkBackups(call)
   if (body.dry_run === true) return await plan(call, wanted)
@@ -91,7 +92,7 @@ async function checkBackups(call: ArchiveCall): Promise<void> {
   const { context, request, accountId, cellId } = call
   await context.backupReads.run(accountId, request, async (signal) => {
     await takeTurn(call, accountId ?? '')
-    await context.service.listBackups(cellId, { accountId, limit: 1 }, signal)
+    await context.service.listBackups(cellId, definedOnly({ accountId, limit: 1 }), signal)
   })
 }
 

@@ -48,7 +48,7 @@ export const setPlan = archiveActionWith(
   z.strictObject({ plan: text.nullable() }),
   async (call, { plan }) => {
     try {
-      await retentionOf(call).setPlan(call.cellId, plan ?? undefined)
+      await retentionOf(call).setPlan(call.cellId, plan)
     } catch (error) {
       if (!(error instanceof CellError) || error.code !== 'invalid_setting') throw error
       throw new CellError('invalid_request', error.message, { field: 'plan' })

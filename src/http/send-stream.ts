@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
+import { turnOfTheLoop } from '../base/clock.ts'
 import type { Application } from './application.ts'
 import type { BodyStream, HttpRequest, HttpResponse } from './http-message.ts'
 

@@ -1,6 +1,6 @@
 import { KeyedQueue } from '../base/keyed-queue.ts'
 import { quotaExceeded } from '../catalog/account-quotas.ts'
-import { longLogBytes } from '../engine/long-log.ts'
+import { longLogBytes } from '../engine/checkpoints.ts'
 import { CellError, isCellError } from '../errors.ts'
 import type { CellService, ExecuteOptions } from '../service/cell-service.ts'
 import type { CellOperation, ResultOf } from '../service/operations.ts'

@@ -1,4 +1,4 @@
-import { setImmediate as turn } from 'node:timers/promises'
+import { turnOfTheLoop as turn } from '../base/clock.ts'
 import { LruCache } from '../base/lru-cache.ts'
 import { isUnreadable } from '../base/unreadable.ts'
 import { isCellError } from '../errors.ts'

@@ -1,3 +1,5 @@
+import { COUNT, type Shape } from '../base/option-shapes.ts'
+
 /** How many streams of changes a node keeps open, and how many of them one account may have. */
 export interface StreamLimits {
   total: number
@@ -5,3 +7,5 @@ export interface StreamLimits {
 }
 
 export const DEFAULT_STREAM_LIMITS: StreamLimits = { total: 1_000, perAccount: 100 }
+
+export const STREAM_LIMITS: Shape<StreamLimits> = { total: COUNT, perAccount: COUNT }

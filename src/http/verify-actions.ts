@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import type { VerifyResult } from '../backup/verify/verify-types.ts'
 import type { BackupOptions } from '../backup/versions/backup-types.ts'
+import { definedOnly } from '../base/option-shapes.ts'
 import { flag, text } from '../service/json/fields.ts'
 import { durationOf, timeOf } from '../service/json/time.ts'
 import { archiveActionWith, ok, ownerAction } from './action.ts'
@@ -11,7 +12,8 @@ export const verify = archiveActionWith(
   z.strictObject({ version: text.optional(), deep: flag.optional() }),
   async (call, { version, deep }) => {
     const { context, cellId } = call
-    const prove = (options: BackupOptions) => context.service.verify(cellId, { ...options, version, deep })
+    const prove = (options: BackupOptions) =>
+      context.service.verify(cellId, definedOnly({ ...options, version, deep }))
     const proven = await transfer(call, prove)
     return ok({ id: cellId, name: context.store.findCell(cellId)?.name ?? null, ...encodeVerified(proven) })
   },

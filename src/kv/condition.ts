@@ -17,10 +17,7 @@ const NONE = -1n
  */
 export function conditionOf(options: KvConditionOptions, at = ''): Condition {
   const { ifVersion } = options
-  if (ifVersion === undefined) {
-    if (!Object.hasOwn(options, 'ifVersion')) return undefined
-    throw badCondition('is undefined: give null to put an entry only where there is none', at)
-  }
+  if (ifVersion === undefined) return undefined
   if (ifVersion === null) return 'absent'
   if (ifVersion === ANY) return 'present'
   if (typeof ifVersion !== 'string') throw badCondition("is a version, '*' or null", at)

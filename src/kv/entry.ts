@@ -16,9 +16,9 @@ export interface KvEntry {
 /** A time to live. */
 export interface KvTtlOptions {
   /** Whole seconds to live, from 1. Give `ttlSeconds` or `ttlMs`, not both; without either the entry does not expire. */
-  ttlSeconds?: number | undefined
+  ttlSeconds?: number
   /** Whole milliseconds to live, from 1. */
-  ttlMs?: number | undefined
+  ttlMs?: number
 }
 
 /** What has to be there for a change to happen. Judged in the same transaction as the change. */
@@ -72,7 +72,7 @@ export interface KvExpireResult {
 /** Which entries, in which order, and how many of them. */
 export interface KvListOptions {
   /** Only keys that start with this text. */
-  prefix?: string | undefined
+  prefix?: string
   /** `nextCursor` of the page before. */
   cursor?: string | undefined
   /** Entries on the page; 100 by default, at most the store's limit `pageMax`. */

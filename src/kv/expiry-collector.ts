@@ -1,5 +1,4 @@
-import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
-import type { Clock } from '../base/clock.ts'
+import { type Clock, turnOfTheLoop } from '../base/clock.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
 import { DELETE_EXPIRED, DELETE_EXPIRED_RETURNING, NEXT_EXPIRY } from './queries.ts'
 

@@ -1,5 +1,4 @@
-import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
-import type { Clock, Timer } from '../base/clock.ts'
+import { type Clock, type Timer, turnOfTheLoop } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
 import { unlessAborted } from '../base/unless-aborted.ts'
 import { isCellError } from '../errors.ts'

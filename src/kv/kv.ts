@@ -1,5 +1,6 @@
 import type { Clock } from '../base/clock.ts'
 import type { Limits } from '../base/limits.ts'
+import type { Given } from '../base/option-shapes.ts'
 import { type Paged, paged, pageLimit } from '../base/paging.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
 import { decodeInteger } from '../engine/statements/rows.ts'
@@ -26,7 +27,7 @@ import { checkDeleteOptions, checkKeysOptions, checkListOptions, checkTtlOptions
 import { checkEntryPut, checkPut, momentOf, runPut, weigh } from './puts.ts'
 import * as queries from './queries.ts'
 import { KvStatements } from './statements.ts'
-import { expiryOf, secondsLeft } from './ttl.ts'
+import { expiryAfter, expiryOf, secondsLeft } from './ttl.ts'
 
 /** What the KV part needs of its cell. */
 export interface KvContext {
@@ -88,9 +89,9 @@ export class Kv {
    *
    * @throws `precondition_failed`, `invalid_ttl`, `value_too_large`, `invalid_request`
    */
-  put(key: string, value: string, options?: KvPutOptions): KvPutResult
+  put<O extends KvPutOptions & Given<O, KvPutOptions>>(key: string, value: string, options?: O): KvPutResult
   /** Puts all entries or none. An error's field names the entry. */
-  put(entries: readonly KvPutEntry[]): KvPutResult[]
+  put<E extends KvPutEntry & Given<E, KvPutEntry>>(entries: readonly E[]): KvPutResult[]
   put(
     key: string | readonly KvPutEntry[],
     value?: string,
@@ -110,7 +111,7 @@ export class Kv {
    * @returns false if there was no live entry
    * @throws `precondition_failed`, `invalid_request`
    */
-  delete(key: string, options?: KvDeleteOptions): boolean
+  delete<O extends KvDeleteOptions & Given<O, KvDeleteOptions>>(key: string, options?: O): boolean
   delete(keys: readonly string[]): boolean[]
   delete(key: string | readonly string[], options: KvDeleteOptions = {}): boolean | boolean[] {
     if (isList(key)) {
@@ -147,11 +148,21 @@ export class Kv {
    * @returns the new value; a bigint beyond ±(2^53−1)
    * @throws `not_an_integer`, `integer_overflow` (the value is unchanged), `invalid_ttl`, `invalid_request`
    */
+  incr<O extends KvTtlOptions & Given<O, KvTtlOptions>>(
+    key: string,
+    delta?: number | bigint,
+    options?: O,
+  ): number | bigint
   incr(key: string, delta: number | bigint = 1, options: KvTtlOptions = {}): number | bigint {
     return this.incrEntry(key, delta, options).value
   }
 
   /** Like {@link incr}, with version and time to live. */
+  incrEntry<O extends KvTtlOptions & Given<O, KvTtlOptions>>(
+    key: string,
+    delta?: number | bigint,
+    options?: O,
+  ): KvIncrResult
   incrEntry(key: string, delta: number | bigint = 1, options: KvTtlOptions = {}): KvIncrResult {
     const { limits, clock } = this.#context
     checkKey(key, limits)
@@ -183,7 +194,7 @@ export class Kv {
   }
 
   /**
-   * Sets a live entry's time to live. With null the entry no longer expires.
+   * Sets a live entry's time to live. With null the entry no longer expires; `undefined` is refused.
    *
    * @throws `invalid_ttl`
    */
@@ -191,7 +202,7 @@ export class Kv {
     const { limits, clock } = this.#context
     checkKey(key, limits)
     const now = clock.now()
-    const expiresAt = ttlSeconds === null ? null : expiryOf({ ttlSeconds }, now, limits)
+    const expiresAt = ttlSeconds === null ? null : expiryAfter(ttlSeconds, now, limits)
     const statements = this.#statements()
     const version = statements.versions.next()
     const updated = statements.database.write(() => statements.setExpiry(key, expiresAt, version, now))
@@ -205,9 +216,11 @@ export class Kv {
    *
    * @throws `invalid_request` for a bad limit or cursor
    */
-  list(options?: KvListOptions & { values?: true | undefined }): Paged<KvPage<KvEntry>, KvEntry>
+  list<O extends KvListOptions & { values?: true | undefined } & Given<O, KvListOptions>>(
+    options?: O,
+  ): Paged<KvPage<KvEntry>, KvEntry>
   /** Without their values, which are not read then; or with a choice that is known only when the program runs. */
-  list(options: KvListOptions): Paged<KvPage, KvListEntry>
+  list<O extends KvListOptions & Given<O, KvListOptions>>(options: O): Paged<KvPage, KvListEntry>
   list(options: KvListOptions = {}): Paged<KvPage, KvListEntry> {
     const { limits } = this.#context
     checkListOptions(options)
@@ -229,6 +242,9 @@ export class Kv {
    *
    * @throws as {@link list}
    */
+  keys<O extends KvKeysOptions & Given<O, KvKeysOptions>>(
+    options?: O,
+  ): AsyncGenerator<string, void, undefined>
   keys(options: KvKeysOptions = {}): AsyncGenerator<string, void, undefined> {
     checkKeysOptions(options)
     return keysOf(this.list({ ...options, values: false }))
@@ -241,6 +257,11 @@ export class Kv {
   }
 
   /** Puts `value` as JSON text. @throws `invalid_request` for a value that JSON can't hold; as {@link put} */
+  putJson<O extends KvPutOptions & Given<O, KvPutOptions>>(
+    key: string,
+    value: unknown,
+    options?: O,
+  ): KvPutResult
   putJson(key: string, value: unknown, options: KvPutOptions = {}): KvPutResult {
     return this.put(key, toJson(value), options)
   }

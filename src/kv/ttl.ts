@@ -27,6 +27,11 @@ export function expiryOf(
   if (ttlMs !== undefined) {
     throw new CellError('invalid_ttl', 'Give ttlSeconds or ttlMs, not both.', { field: `${at}ttlMs` })
   }
+  return expiryAfter(ttlSeconds, now, limits, at)
+}
+
+/** The instant so many seconds from now, in epoch milliseconds. @throws `invalid_ttl` */
+export function expiryAfter(ttlSeconds: number, now: number, limits: Limits, at = ''): number {
   return now + checkTtl(ttlSeconds, `${at}ttlSeconds`, limits.ttlSecondsMax) * 1_000
 }
 

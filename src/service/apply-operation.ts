@@ -1,8 +1,10 @@
 import type { Clock } from '../base/clock.ts'
+import { definedOnly } from '../base/option-shapes.ts'
 import type { SqlPolicy } from '../engine/cell-settings.ts'
 import { SqlStatement, type StatementVerb } from '../engine/sql-policy/sql-statement.ts'
 import { mayOnlyRead } from '../engine/statements/statement-runner.ts'
 import { CellError } from '../errors.ts'
+import type { KvPutOptions } from '../kv/entry.ts'
 import type { Cell } from '../store/cell.ts'
 import { BatchSize, checkNamesFit, listWithin, mgetWithin } from './answer-size.ts'
 import type {
@@ -150,19 +152,15 @@ function apply(cell: Cell, operation: ParsedOperation, context: BoundContext): A
     case 'kv.get':
       return kv.entry(operation.key)
     case 'kv.put':
-      return kv.put(operation.key, operation.value, {
-        ttlSeconds: operation.ttlSeconds,
-        keepTtl: operation.keepTtl,
-        ...conditionOf(operation),
-      })
+      return kv.put(operation.key, operation.value, putOptions(operation))
     case 'kv.incr':
-      return kv.incrEntry(operation.key, operation.delta, { ttlSeconds: operation.ttlSeconds })
+      return kv.incrEntry(operation.key, operation.delta, definedOnly({ ttlSeconds: operation.ttlSeconds }))
     case 'kv.ttl':
       return kv.ttl(operation.keys)
     case 'kv.expire':
       return kv.expire(operation.key, operation.ttlSeconds)
     case 'kv.delete':
-      return { deleted: kv.delete(operation.key, conditionOf(operation)) }
+      return { deleted: kv.delete(operation.key, definedOnly({ ifVersion: operation.ifVersion })) }
     case 'kv.getdel':
       return kv.getdel(operation.key)
     case 'kv.list':
@@ -178,9 +176,14 @@ function apply(cell: Cell, operation: ParsedOperation, context: BoundContext): A
   }
 }
 
-/** As options: there, a condition that is undefined is refused. */
-function conditionOf<V>({ ifVersion }: { ifVersion?: V | undefined }): { ifVersion?: V } {
-  return ifVersion === undefined ? {} : { ifVersion }
+type OperationPut = Pick<
+  Extract<BatchableOperation, { op: 'kv.put' }>,
+  'ttlSeconds' | 'keepTtl' | 'ifVersion'
+>
+
+/** As options: there, what is undefined is refused. */
+function putOptions({ ttlSeconds, keepTtl, ifVersion }: OperationPut): KvPutOptions {
+  return definedOnly({ ttlSeconds, keepTtl, ifVersion })
 }
 
 function runSql(
@@ -194,7 +197,7 @@ function runSql(
   try {
     const result = cell.run<OperationResults['sql']['rows'][number]>(sql, params, {
       policy: sqlPolicy,
-      readOnly,
+      readOnly: readOnly === true,
       rowMode,
       limits,
     })

@@ -162,5 +162,5 @@ export interface BackupPageOptions {
   /** Versions on the page; 100 by default, 1,000 at most. */
   limit?: number | undefined
   /** Only if the cell is this account's. */
-  accountId?: string | undefined
+  accountId?: string
 }

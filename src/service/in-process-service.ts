@@ -1,4 +1,3 @@
-import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import type { VerifyOptions, VerifyResult } from '../backup/verify/verify-types.ts'
 import type { BackupList } from '../backup/versions/backup-page.ts'
 import type {
@@ -11,6 +10,7 @@ import type {
   RestoreResult,
 } from '../backup/versions/backup-types.ts'
 import type { BackupInfo } from '../backup/versions/version-index.ts'
+import { turnOfTheLoop } from '../base/clock.ts'
 import { KeyedQueue } from '../base/keyed-queue.ts'
 import { LruCache } from '../base/lru-cache.ts'
 import type { SqlPolicy } from '../engine/cell-settings.ts'

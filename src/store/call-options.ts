@@ -1,7 +1,17 @@
 import { type Accounts, assertAccount } from '../auth/accounts.ts'
 import type { IdempotencyKey } from '../auth/idempotency.ts'
-import { checkNames, type Known } from '../base/known-names.ts'
-import { CellError } from '../errors.ts'
+import {
+  callback,
+  checkOptions,
+  group,
+  judgedByReader,
+  MILLISECONDS,
+  maybe,
+  orNull,
+  type Shape,
+  TEXT,
+} from '../base/option-shapes.ts'
+import { DURABILITY } from '../engine/cell-settings.ts'
 import type { CreateCellOptions, FindByNameOptions, NamedCellOptions } from './cell-directory.ts'
 
 /** Options of `store.close()`. */
@@ -16,39 +26,29 @@ export interface DeleteCellOptions {
   requestId?: string | undefined
 }
 
-const CLOSE_NAMES: Known<CloseOptions> = { deadlineMs: true }
-export const DELETE_NAMES: Known<DeleteCellOptions> = { requestId: true }
-const CREATE_NAMES: Known<CreateCellOptions> = {
-  name: true,
-  accountId: true,
-  durability: true,
-  idempotency: true,
-  admit: true,
+export const CLOSE: Shape<CloseOptions> = { deadlineMs: maybe(MILLISECONDS) }
+export const DELETE: Shape<DeleteCellOptions> = { requestId: maybe(TEXT) }
+const IDEMPOTENCY: Shape<IdempotencyKey> = { method: TEXT, path: TEXT, key: TEXT, fingerprint: TEXT }
+export const CREATE: Shape<CreateCellOptions> = {
+  name: maybe(judgedByReader('a name')),
+  accountId: TEXT,
+  durability: maybe(DURABILITY),
+  idempotency: maybe(group(IDEMPOTENCY)),
+  admit: maybe(callback()),
 }
-const NAMED_NAMES: Known<NamedCellOptions> = { accountId: true, durability: true }
-export const FIND_NAMES: Known<FindByNameOptions> = { accountId: true }
-const IDEMPOTENCY_NAMES: Known<IdempotencyKey> = { method: true, path: true, key: true, fingerprint: true }
-
-/** @throws `invalid_request` */
-export function checkCloseOptions(options: CloseOptions): void {
-  checkNames(options, CLOSE_NAMES)
-  const { deadlineMs } = options
-  if (deadlineMs === undefined || (Number.isFinite(deadlineMs) && deadlineMs >= 0)) return
-  throw new CellError('invalid_request', 'deadlineMs must be a number of milliseconds, 0 or more.', {
-    field: 'deadlineMs',
-  })
-}
+const { accountId, durability } = CREATE
+const NAMED: Shape<NamedCellOptions> = { accountId, durability }
+export const FIND: Shape<FindByNameOptions> = { accountId: orNull(TEXT) }
 
 /** @throws `invalid_request`; `account_not_found`: nobody could use its cell over HTTP */
 export function checkCreateOptions(options: CreateCellOptions, accounts: Accounts): void {
-  checkNames(options, CREATE_NAMES)
-  const { accountId, idempotency } = options
-  if (idempotency !== undefined) checkNames(idempotency, IDEMPOTENCY_NAMES, { at: 'idempotency.' })
+  checkOptions(options, CREATE)
+  const { accountId } = options
   if (accountId !== undefined) assertAccount(accounts, accountId)
 }
 
 /** @throws as {@link checkCreateOptions} */
 export function checkNamedOptions(options: NamedCellOptions, accounts: Accounts): void {
-  checkNames(options, NAMED_NAMES)
+  checkOptions(options, NAMED)
   if (options.accountId !== undefined) assertAccount(accounts, options.accountId)
 }

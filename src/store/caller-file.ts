@@ -18,12 +18,6 @@ const OF_THE_PATH = new Set([
   'ENXIO',
 ])
 
-/** An empty path would mean the working directory. @throws `invalid_request` */
-export function checkPath(path: string, field: PathField): void {
-  if (path !== '' && !path.includes('\0')) return
-  throw new CellError('invalid_request', `${field} must be a non-empty path without NUL.`, { field })
-}
-
 /** What the file system said of a file that a caller has named, as a `CellError` if it is about the path or the room. */
 export function callerFileError(error: unknown, field: PathField): unknown {
   if (!isError(error) || !('syscall' in error) || !('code' in error)) return error

@@ -1,9 +1,11 @@
 import type { BackupBranches, SourceFacts } from '../backup/branches.ts'
+import { BACKUP } from '../backup/versions/backup-options.ts'
 import type { BackupOptions, RestoreResult } from '../backup/versions/backup-types.ts'
-import { type CellSource, checkSource } from '../backup/versions/cell-source.ts'
-import { checkNames, type Known } from '../base/known-names.ts'
+import { type CellSource, checkSource, SOURCE } from '../backup/versions/cell-source.ts'
 import type { Log } from '../base/log.ts'
+import { callback, checkOptions, definedOnly, group, maybe, type Shape } from '../base/option-shapes.ts'
 import { CellError } from '../errors.ts'
+import { CREATE } from './call-options.ts'
 import type { CellCreations, CreatedCell } from './cell-creations.ts'
 import type { CreateCellOptions } from './cell-directory.ts'
 import type { CellFiles } from './cell-files.ts'
@@ -16,17 +18,14 @@ export interface BranchCellOptions extends CreateCellOptions, Omit<BackupOptions
   permit?: ((bytes: number, cellId: string) => void) | undefined
 }
 
-const BRANCH_NAMES: Known<BranchCellOptions> = {
-  from: true,
-  name: true,
-  accountId: true,
-  durability: true,
-  idempotency: true,
-  admit: true,
-  permit: true,
-  signal: true,
-  onProgress: true,
-  requestId: true,
+const { signal, onProgress, requestId } = BACKUP
+const BRANCH: Shape<BranchCellOptions> = {
+  ...CREATE,
+  from: group(SOURCE),
+  permit: maybe(callback()),
+  signal,
+  onProgress,
+  requestId,
 }
 
 const RETRY_MS = 5_000
@@ -51,7 +50,7 @@ export class CellBranches {
 
   /** @throws as `CellStore.createCell` with `from` */
   async branch(options: BranchCellOptions, branches: BackupBranches): Promise<CreatedCell> {
-    checkNames(options, BRANCH_NAMES)
+    checkOptions(options, BRANCH)
     checkSource(options.from)
     const { accountId, idempotency } = options
     const first = this.#parts.creations.madeBefore(options)
@@ -72,7 +71,7 @@ export class CellBranches {
     const durability = options.durability ?? facts.durability ?? undefined
     let restored: RestoreResult | undefined
     const created = await creations.createBuilt(
-      { name, accountId, durability, idempotency, admit },
+      definedOnly({ name, accountId, durability, idempotency, admit }),
       async (id) => {
         restored = await this.#build(id, options, facts, branches)
       },

@@ -1,5 +1,4 @@
-import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
-import type { Clock } from '../base/clock.ts'
+import { type Clock, turnOfTheLoop } from '../base/clock.ts'
 import type { StorePaths } from '../base/store-paths.ts'
 import type { CellRegistry } from '../catalog/cell-registry.ts'
 import { type QuarantineState, readQuarantine } from '../engine/quarantine.ts'

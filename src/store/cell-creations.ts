@@ -4,15 +4,14 @@ import { toBackupError } from '../backup/archive/backup-errors.ts'
 import type { Clock } from '../base/clock.ts'
 import { checkDisplayName } from '../base/display-name.ts'
 import { KeyedQueue } from '../base/keyed-queue.ts'
-import { notOneOf } from '../base/shown-value.ts'
 import { newCellId } from '../base/store-paths.ts'
 import type { Turns } from '../base/turns.ts'
 import type { AccountQuotas } from '../catalog/account-quotas.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { type CellRegistry, cellNotFound, type NewCellRecord } from '../catalog/cell-registry.ts'
-import { DURABILITIES, type Durability } from '../engine/cell-settings.ts'
+import type { Durability } from '../engine/cell-settings.ts'
 import { isClosedConnection } from '../engine/sqlite-errors.ts'
-import { CellError, isCellError } from '../errors.ts'
+import { isCellError } from '../errors.ts'
 import { checkCreateOptions } from './call-options.ts'
 import type { CreateCellOptions } from './cell-directory.ts'
 import type { CellFiles } from './cell-files.ts'
@@ -159,7 +158,6 @@ export class CellCreations {
     checkCreateOptions(options, this.#parts.accounts)
     const { name, accountId, durability, admit } = options
     checkDisplayName(name)
-    checkDurability(durability)
     if (durability !== undefined) this.#parts.checkDurability(durability)
     this.#parts.catalog.assertOpen()
     const first = this.madeBefore(options)
@@ -226,13 +224,6 @@ export class CellCreations {
       // On a full disk, for example. The next start removes it.
     }
   }
-}
-
-function checkDurability(durability: string | undefined): void {
-  const choices: readonly string[] = DURABILITIES
-  if (durability === undefined || choices.includes(durability)) return
-  const field = 'durability'
-  throw new CellError('invalid_request', notOneOf(field, durability, choices), { field })
 }
 
 /** Cells whose restore brings them back. Each has room in its account's quota before the catalog has it. */

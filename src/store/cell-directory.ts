@@ -27,7 +27,7 @@ export interface CreateCellOptions {
   /** Unique among the cells of its account, or among those without one. At most 255 characters. */
   name?: string | undefined
   /** The account that owns the cell. Without one, the cell is visible only in the library. */
-  accountId?: string | undefined
+  accountId?: string
   /** Overrides the store's. */
   durability?: Durability | undefined
   /** A repeated call returns the cell of the first one. Only with an account. */
@@ -42,7 +42,7 @@ export type NamedCellOptions = Pick<CreateCellOptions, 'accountId' | 'durability
 /** Whose cell `store.findCellByName()` looks up. */
 export interface FindByNameOptions {
   /** The account's; left out or null: among the cells without an account. */
-  accountId?: string | null | undefined
+  accountId?: string | null
 }
 
 /** A cell in a listing. */

@@ -4,11 +4,12 @@ import path from 'node:path'
 import type { Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { exists, FILE_MODE, fsyncDirectoryAside } from '../base/durable-files.ts'
-import { checkNames, type Known } from '../base/known-names.ts'
+import { callback, checkOptions, maybe, type Shape, SIGNAL } from '../base/option-shapes.ts'
+import { checkPath } from '../base/path-argument.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
 import { setJournalMode } from '../engine/database-header.ts'
 import { CellError, isCellError } from '../errors.ts'
-import { callerFileError, checkPath } from './caller-file.ts'
+import { callerFileError } from './caller-file.ts'
 import type { Spool } from './spool.ts'
 import { newSpoolFile, removeSpoolFile } from './spool-files.ts'
 
@@ -64,7 +65,7 @@ export interface ServedExportOptions extends ExportOptions {
 /** If restores follow one another, their caller has to do something about it. */
 const COPIES_MAX = 4
 
-const EXPORT_NAMES: Known<ExportOptions> = { signal: true, onProgress: true }
+const EXPORT: Shape<ExportOptions> = { signal: maybe(SIGNAL), onProgress: maybe(callback()) }
 
 /** @throws as `Cell.export` */
 export async function exportCell(
@@ -72,8 +73,7 @@ export async function exportCell(
   target: string | Writable,
   options: ExportOptions,
 ): Promise<ExportResult> {
-  checkNames(options, EXPORT_NAMES)
-  checkOptions(options)
+  checkOptions(options, EXPORT)
   if (typeof target === 'string') return await exportToFile(cell, target, options)
   if (typeof target?.write !== 'function')
     throw new CellError('invalid_request', 'target must be a path or a Writable stream.', { field: 'target' })
@@ -86,16 +86,6 @@ export async function exportCell(
   } finally {
     await exported.remove()
   }
-}
-
-function checkOptions({ signal, onProgress }: ExportOptions): void {
-  if (signal !== undefined && !(signal instanceof AbortSignal)) throw wrongOption('signal', 'an AbortSignal')
-  if (onProgress !== undefined && typeof onProgress !== 'function')
-    throw wrongOption('onProgress', 'a function')
-}
-
-function wrongOption(field: keyof ExportOptions, meant: string): CellError {
-  return new CellError('invalid_request', `${field} must be ${meant}.`, { field })
 }
 
 /**
@@ -186,7 +176,7 @@ async function exportToFile(
   target: string,
   options: ExportOptions,
 ): Promise<ExportResult> {
-  checkPath(target, 'target')
+  checkPath(target, { field: 'target' })
   try {
     return await exportToNewFile(cell, target, options)
   } catch (error) {

@@ -130,6 +130,15 @@ export class CellFiles {
     return this.storedBytes(id, 0)
   }
 
+  /** Bytes of the write-ahead log; 0 if that is unknown. */
+  logBytes(id: string): number {
+    try {
+      return sizeOf(this.#paths.cell(id).wal)
+    } catch {
+      return 0
+    }
+  }
+
   /** Size of the database, and of what its WAL has beyond `logBytes`. */
   storedBytes(id: string, logBytes: number): number {
     const { database, wal } = this.#paths.cell(id)

@@ -12,12 +12,11 @@ export interface CellHookParts {
   opened(database: CellDatabase): void
   failed(error: unknown): void
   closed(): void
-  logReleased(bytes: number): void
 }
 
 /** Connects the parts above the engine to one open cell. */
 export function cellHooks(id: string, parts: CellHookParts): CellHooks {
-  const { clock, trackers, opened, failed, closed, logReleased } = parts
+  const { clock, trackers, opened, failed, closed } = parts
   let hasFunction = false
   return {
     opened: (database) => {
@@ -44,7 +43,6 @@ export function cellHooks(id: string, parts: CellHookParts): CellHooks {
       database.exec(KV_VIEW)
       return true
     },
-    logReleased,
     failed,
     closed: () => {
       trackers?.get(id).hooks.closed?.()

@@ -2,15 +2,25 @@ import { createReadStream } from 'node:fs'
 import fs from 'node:fs/promises'
 import path from 'node:path'
 import { importInThread } from '../backup/restore/import-thread.ts'
-import { checkNames, type Known } from '../base/known-names.ts'
+import {
+  BOUND,
+  callback,
+  checkOptions,
+  definedOnly,
+  maybe,
+  type Shape,
+  SIGNAL,
+} from '../base/option-shapes.ts'
+import { checkPath } from '../base/path-argument.ts'
 import type { StorePaths } from '../base/store-paths.ts'
 import { unlessAborted } from '../base/unless-aborted.ts'
-import type { SqlPolicy } from '../engine/cell-settings.ts'
+import { SQL_POLICY, type SqlPolicy } from '../engine/cell-settings.ts'
 import { invalidDatabase } from '../engine/database-header.ts'
 import type { ImportRules } from '../engine/import-database.ts'
 import { CellError } from '../errors.ts'
 import { wrongEntryQuery } from '../kv/imported-entries.ts'
-import { callerFileError, checkPath } from './caller-file.ts'
+import { CREATE } from './call-options.ts'
+import { callerFileError } from './caller-file.ts'
 import type { CellCreations, CreatedCell } from './cell-creations.ts'
 import type { CreateCellOptions } from './cell-directory.ts'
 import { CELL_SCHEMA, type CellFiles } from './cell-files.ts'
@@ -34,16 +44,17 @@ export interface ImportCellOptions extends Pick<CreateCellOptions, 'name' | 'acc
   permit?: ((bytes: number, cellId: string) => void) | undefined
 }
 
-const IMPORT_NAMES: Known<ImportCellOptions> = {
-  name: true,
-  accountId: true,
-  durability: true,
-  sqlPolicy: true,
-  bytesMax: true,
-  signal: true,
-  onBytes: true,
-  admit: true,
-  permit: true,
+const { name, accountId, durability, admit } = CREATE
+const IMPORT: Shape<ImportCellOptions> = {
+  name,
+  accountId,
+  durability,
+  admit,
+  sqlPolicy: maybe(SQL_POLICY),
+  bytesMax: maybe(BOUND),
+  signal: maybe(SIGNAL),
+  onBytes: maybe(callback()),
+  permit: maybe(callback()),
 }
 
 /** A database that was received, and the cell's file to be made of it. */
@@ -95,14 +106,14 @@ export class CellImports {
     options: ImportCellOptions,
     build: BuildCell,
   ): Promise<CreatedCell> {
-    checkNames(options, IMPORT_NAMES)
-    checkOptions(options)
+    checkOptions(options, IMPORT)
     const { name, accountId, durability, admit } = options
     const bytes = typeof source === 'string' ? await this.#fileOf(source) : checkStream(source)
     const signal = AbortSignal.any([this.#stopped.signal, ...(options.signal ? [options.signal] : [])])
     signal.throwIfAborted()
-    const created = this.#parts.creations.createBuilt({ name, accountId, durability, admit }, (id) =>
-      this.#fill(id, bytes, { ...options, signal }, build),
+    const created = this.#parts.creations.createBuilt(
+      definedOnly({ name, accountId, durability, admit }),
+      (id) => this.#fill(id, bytes, { ...options, signal }, build),
     )
     this.#underWay.add(created)
     try {
@@ -162,7 +173,7 @@ export class CellImports {
   /** @throws `invalid_request`, `invalid_database` */
   async #fileOf(source: string): Promise<() => AsyncIterable<Uint8Array>> {
     const field = 'source'
-    checkPath(source, field)
+    checkPath(source, { field })
     const file = path.resolve(source)
     // Reading an open cell's file would drop the locks of its connection (invariant 4).
     if (file.startsWith(this.#parts.paths.root + path.sep))
@@ -202,20 +213,6 @@ function importRules(settings: StoreSettings, policy: SqlPolicy): ImportRules {
 function checkStream(source: AsyncIterable<Uint8Array>): () => AsyncIterable<Uint8Array> {
   if (typeof source?.[Symbol.asyncIterator] === 'function') return () => source
   throw new CellError('invalid_request', 'source must be a path or a stream of bytes.', { field: 'source' })
-}
-
-/** A number that is none would bound nothing. */
-function checkOptions({ sqlPolicy, bytesMax, signal, onBytes }: ImportCellOptions): void {
-  if (sqlPolicy !== undefined && sqlPolicy !== 'tenant' && sqlPolicy !== 'trusted')
-    throw wrongOption('sqlPolicy', 'tenant or trusted')
-  if (bytesMax !== undefined && (typeof bytesMax !== 'number' || Number.isNaN(bytesMax)))
-    throw wrongOption('bytesMax', 'a number')
-  if (signal !== undefined && !(signal instanceof AbortSignal)) throw wrongOption('signal', 'an AbortSignal')
-  if (onBytes !== undefined && typeof onBytes !== 'function') throw wrongOption('onBytes', 'a function')
-}
-
-function wrongOption(field: keyof ImportCellOptions, meant: string): CellError {
-  return new CellError('invalid_request', `${field} must be ${meant}.`, { field })
 }
 
 function notComplete(name: string): CellError {

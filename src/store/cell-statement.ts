@@ -1,9 +1,9 @@
 import { isBytes } from '../base/any-realm.ts'
-import { checkNames, type Known } from '../base/known-names.ts'
 import type { ResultLimits } from '../base/limits.ts'
+import { checkOptions, type Shape } from '../base/option-shapes.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
 import { rowObject } from '../engine/statements/rows.ts'
-import { checkSqlOptions } from '../engine/statements/sql-options.ts'
+import { SQL_OPTIONS } from '../engine/statements/sql-options.ts'
 import type {
   NamedParams,
   SqlParam,
@@ -20,7 +20,8 @@ export interface PrepareOptions extends Pick<SqlOptions, 'policy'> {
   limits?: ResultLimits | undefined
 }
 
-const PREPARE_NAMES: Known<PrepareOptions> = { policy: true, limits: true }
+const { policy, limits } = SQL_OPTIONS
+const PREPARE: Shape<PrepareOptions> = { policy, limits }
 
 /** What a change has done. */
 export interface RunResult {
@@ -69,8 +70,7 @@ export class CellStatement<Row = SqlRow> {
 
   /** @internal Statements come from `cell.prepare()`. */
   constructor(sql: string, options: PrepareOptions, use: () => CellDatabase) {
-    checkNames(options, PREPARE_NAMES)
-    checkSqlOptions(options)
+    checkOptions(options, PREPARE)
     this.source = sql
     this.#options = { policy: options.policy, limits: options.limits }
     this.#runOptions = this.#options

@@ -7,7 +7,7 @@ import { orReason } from '../backup/or-reason.ts'
 import type { VerificationTable } from '../backup/verify/verification-table.ts'
 import type { Retention } from '../backup/versions/retention.ts'
 import type { Clock } from '../base/clock.ts'
-import { checkNames } from '../base/known-names.ts'
+import { checkOptions, type Given } from '../base/option-shapes.ts'
 import type { Paged } from '../base/paging.ts'
 import { runAll } from '../base/run-all.ts'
 import type { Turns } from '../base/turns.ts'
@@ -17,12 +17,12 @@ import { CellError } from '../errors.ts'
 import type { Archiving } from './archiving.ts'
 import { archivingInProcess } from './archiving-in-process.ts'
 import {
+  CLOSE,
   type CloseOptions,
-  checkCloseOptions,
   checkNamedOptions,
-  DELETE_NAMES,
+  DELETE,
   type DeleteCellOptions,
-  FIND_NAMES,
+  FIND,
 } from './call-options.ts'
 import { CATALOG_SCHEMA } from './catalog-schema.ts'
 import type { Cell } from './cell.ts'
@@ -235,6 +235,7 @@ export class CellStore implements CellDirectory {
    * @param name 1 to 255 characters
    * @throws `name_ambiguous` if an earlier version made several cells of this name; as {@link createCell}
    */
+  cell<O extends NamedCellOptions & Given<O, NamedCellOptions>>(name: string, options?: O): Cell
   cell(name: string, options: NamedCellOptions = {}): Cell {
     checkNamedOptions(options, this.core.accounts)
     const id = this.core.names.find(options.accountId ?? null, name)
@@ -253,13 +254,17 @@ export class CellStore implements CellDirectory {
    * `cell_full`, `idempotency_in_progress`, `object_store_not_configured`, `object_store_unavailable`, `object_store_error`;
    * as without `from`
    */
-  createCell(options: BranchCellOptions): Promise<Cell & { replayed?: true }>
+  createCell<O extends BranchCellOptions & Given<O, BranchCellOptions>>(
+    options: O,
+  ): Promise<Cell & { replayed?: true }>
   /**
    * Creates a cell; it is on disk when this returns.
    *
    * @throws `name_taken` if the account has a cell of this name, `account_not_found`, `idempotency_key_reused`, `invalid_request`, `quota_exceeded`, `rate_limited`, `disk_full`
    */
-  createCell(options?: CreateCellOptions): Cell & { replayed?: true }
+  createCell<O extends CreateCellOptions & Given<O, CreateCellOptions>>(
+    options?: O,
+  ): Cell & { replayed?: true }
   createCell(
     options: CreateCellOptions | BranchCellOptions = {},
   ): (Cell & { replayed?: true }) | Promise<Cell & { replayed?: true }> {
@@ -279,6 +284,10 @@ export class CellStore implements CellDirectory {
    * @throws `invalid_database` for a file that is none, that is damaged, or whose schema is not allowed; `body_too_large`,
    * `cell_full`; `invalid_request` for a path that can't be read; the signal's reason; `not_replicated`: the cell is on this machine; as {@link createCell}
    */
+  importCell<O extends ImportCellOptions & Given<O, ImportCellOptions>>(
+    source: string | AsyncIterable<Uint8Array>,
+    options?: O,
+  ): Promise<Cell>
   async importCell(
     source: string | AsyncIterable<Uint8Array>,
     options: ImportCellOptions = {},
@@ -325,7 +334,7 @@ export class CellStore implements CellDirectory {
    * @throws `cell_not_found`, `invalid_request` inside a transaction of the cell
    */
   deleteCell(id: string, options: DeleteCellOptions = {}): void {
-    checkNames(options, DELETE_NAMES)
+    checkOptions(options, DELETE)
     const { accountId } = this.#cells.record(id)
     if (this.#cells.pool.peek(id)?.inTransaction) {
       throw new CellError(
@@ -365,8 +374,12 @@ export class CellStore implements CellDirectory {
    *
    * @throws `invalid_request`, `name_ambiguous` if an earlier version made several cells of this name
    */
+  findCellByName<O extends FindByNameOptions & Given<O, FindByNameOptions>>(
+    name: string,
+    options?: O,
+  ): CellRecord | undefined
   findCellByName(name: string, options: FindByNameOptions = {}): CellRecord | undefined {
-    checkNames(options, FIND_NAMES)
+    checkOptions(options, FIND)
     const id = this.core.names.lookUp(options.accountId ?? null, name)
     return id === undefined ? undefined : this.core.findCell(id)
   }
@@ -389,6 +402,9 @@ export class CellStore implements CellDirectory {
   }
 
   /** A page of the cells that exist, in order of creation; with `for await`, all of them. @throws `invalid_request` */
+  cells<O extends CellListOptions & Given<O, CellListOptions, 'name'>>(
+    options?: O,
+  ): Paged<CellPage, ListedCell>
   cells(options: CellListOptions = {}): Paged<CellPage, ListedCell> {
     return this.core.cells(options)
   }
@@ -434,7 +450,7 @@ export class CellStore implements CellDirectory {
    * @throws `invalid_request` for an option that is not known, or a deadline below 0
    */
   close(options: CloseOptions = {}): Promise<void> {
-    checkCloseOptions(options)
+    checkOptions(options, CLOSE)
     this.#closing ??= this.#close(options.deadlineMs ?? CLOSE_DEADLINE_MS)
     return this.#closing
   }
@@ -485,5 +501,5 @@ export class CellStore implements CellDirectory {
 
 /** What is no object is refused where the options of a new cell are checked. */
 function isBranch(options: CreateCellOptions | BranchCellOptions): options is BranchCellOptions {
-  return typeof options === 'object' && options !== null && 'from' in options && options.from !== undefined
+  return typeof options === 'object' && options !== null && 'from' in options
 }

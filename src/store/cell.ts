@@ -1,5 +1,6 @@
 import type { Writable } from 'node:stream'
-import { checkNames, type Known } from '../base/known-names.ts'
+import { CALL, type CallOptions } from '../backup/object-store/object-store.ts'
+import { checkOptions, type Given, type Shape } from '../base/option-shapes.ts'
 import type { CellRecord } from '../catalog/cell-registry.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
 import type { Growth } from '../engine/delete-reserve.ts'
@@ -7,10 +8,10 @@ import { type MigrateResult, migrate } from '../engine/migrations.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
 import { runScript } from '../engine/script.ts'
 import type { SqlStatement } from '../engine/sql-policy/sql-statement.ts'
-import { BEHIND_PARAMS, checkSqlOptions } from '../engine/statements/sql-options.ts'
+import { BEHIND_PARAMS, SQL_OPTIONS } from '../engine/statements/sql-options.ts'
 import type { NamedParams, SqlParams, SqlResult, SqlRow, SqlValue } from '../engine/statements/sql-values.ts'
 import type { SqlOptions } from '../engine/statements/statement-runner.ts'
-import type { NoPromise } from '../engine/transaction-work.ts'
+import { checkWork, type NoPromise } from '../engine/transaction-work.ts'
 import { CellError } from '../errors.ts'
 import { Kv } from '../kv/kv.ts'
 import { type ExportOptions, type ExportResult, exportCell } from './cell-export.ts'
@@ -48,9 +49,9 @@ export type ExecOptions = Pick<SqlOptions, 'policy'>
 /** How {@link Cell.get} runs a statement. */
 export type RowOptions = Pick<SqlOptions, 'policy' | 'rowMode'>
 
-const GET_NAMES: Known<RowOptions> = { policy: true, rowMode: true }
-const EXEC_NAMES: Known<ExecOptions> = { policy: true }
-const REPLICATED_NAMES: Known<{ signal?: AbortSignal | undefined }> = { signal: true }
+const { policy, rowMode } = SQL_OPTIONS
+const GET: Shape<RowOptions> = { policy, rowMode }
+const EXEC: Shape<ExecOptions> = { policy }
 
 /**
  * One cell, used through SQL and KV. The handle stays valid while the store closes and reopens the file behind it, and
@@ -137,7 +138,7 @@ export class Cell {
   /** With a row mode that is known only when the program runs. */
   sql(sql: string, params?: SqlParams, options?: SqlOptions): SqlResult<SqlRow | SqlValue[]>
   sql(sql: string, params: SqlParams = [], options: SqlOptions = {}): SqlResult<SqlRow | SqlValue[]> {
-    checkSqlOptions(options)
+    checkOptions(options, SQL_OPTIONS, BEHIND_PARAMS)
     return this.#use().sql(sql, params, options)
   }
 
@@ -156,7 +157,7 @@ export class Cell {
     params: SqlParams | NamedParams<P> = [],
     options: RowOptions = {},
   ): Row | undefined {
-    checkNames(options, GET_NAMES, BEHIND_PARAMS)
+    checkOptions(options, GET, BEHIND_PARAMS)
     return this.#use().statement((runner) => runner.first(sql, params as SqlParams, options)) as
       | Row
       | undefined
@@ -187,15 +188,14 @@ export class Cell {
    * @throws as {@link Cell.sql}, with the statement's number and line in the message and its index, from 0, in `details.index`
    */
   exec(script: string, options: ExecOptions = {}): void {
-    checkNames(options, EXEC_NAMES)
-    checkSqlOptions(options)
+    checkOptions(options, EXEC)
     runScript(this.#use(), script, options)
   }
 
   /**
    * Runs the migrations that the cell has not had. Each runs in one transaction with its number, counted from 1, in
-   * `PRAGMA user_version`: after a crash, the next call goes on where this one was. Append to the list; never change or remove
-   * what a cell may have had. Nothing else can run meanwhile: a second caller waits, and finds nothing to do.
+   * `PRAGMA user_version`: after a crash, the next call goes on where this one was. Foreign keys are off in each, and checked before
+   * its COMMIT. Append to the list; never change or remove what a cell may have had. Nothing else can run meanwhile: a second caller waits, and finds nothing to do.
    *
    * ```ts
    * cell.migrate([
@@ -204,8 +204,8 @@ export class Cell {
    * ])
    * ```
    *
-   * @throws `invalid_request` if the cell is at a higher version than the list has, inside a transaction, and for an async
-   * function; what a migration throws, after which those before it stay
+   * @throws `invalid_request` if the cell is at a higher version than the list has, inside a transaction, and for a
+   * function that does not end when it returns; what a migration throws, after which those before it stay
    */
   migrate(migrations: readonly Migration[]): MigrateResult {
     if (!Array.isArray(migrations)) throw noMigrations()
@@ -249,7 +249,8 @@ export class Cell {
 
   /**
    * Runs `work` in one transaction: all that it does to this cell, through `sql()` and `kv`, is committed when this
-   * returns, or none of it if `work` throws. Inside another transaction it is a savepoint. `work` must not be async.
+   * returns, or none of it if `work` throws. Inside another transaction it is a savepoint. `work` must not be async or a generator, nor
+   * return a promise or an iterator: it would go on after the transaction (`invalid_request`, and nothing is kept).
    *
    * @returns what `work` returns
    * @throws what `work` throws; `cell_full`, `disk_full`, `busy`
@@ -261,7 +262,7 @@ export class Cell {
   /**
    * Runs `work` in the cell's next group commit: all work of one turn of the event loop shares one fsync, and each
    * piece is still all or nothing. `work` may run several times if another piece fails, so it must do nothing but use this
-   * cell, and must not be async.
+   * cell, and must end when it returns, as that of {@link transaction}.
    *
    * @returns resolves with what `work` returns, once it is on disk; with durability `remote`, once it is in the object store, too
    * @throws as {@link transaction}; `not_replicated`
@@ -293,8 +294,8 @@ export class Cell {
    * @throws `not_replicated` if the object store does not take it in time: it is on this machine and will be shipped;
    * `object_store_not_configured`, `taken_over`; the signal's reason
    */
-  async replicated(options: { signal?: AbortSignal | undefined } = {}): Promise<void> {
-    checkNames(options, REPLICATED_NAMES)
+  async replicated(options: CallOptions = {}): Promise<void> {
+    checkOptions(options, CALL)
     await this.#provider.replicated(this.id, { signal: options.signal })
   }
 
@@ -319,14 +320,18 @@ export class Cell {
    * @returns ends with `break`; throws the signal's reason once it is aborted
    * @throws `invalid_request`, `invalid_key`; while it is read, `cell_not_found` once the cell is deleted, `store_closed`, `taken_over`
    */
+  watch<O extends WatchOptions & Given<O, WatchOptions>>(options?: O): ChangeStream
   watch(options: WatchOptions = {}): ChangeStream {
     return this.#provider.watch(this.id, options)
   }
 
   #step(migration: Migration, index: number): () => unknown {
     if (typeof migration === 'string') return () => this.exec(migration)
-    if (typeof migration === 'function') return () => migration(this)
     const field = `migrations[${index}]`
+    if (typeof migration === 'function') {
+      checkWork(migration, field)
+      return () => migration(this)
+    }
     throw new CellError('invalid_request', `${field} must be SQL text or a function.`, { field })
   }
 

@@ -86,8 +86,6 @@ export class LocalCells implements CellProvider {
   readonly counts = new EngineCounts()
   /** Of the cells that are opened from here on: see `CellDatabaseSettings`. */
   leavesLongLogs = false
-  /** Told of the bytes that cells no longer have in their logs: see `CheckpointEvents.released`. */
-  onLogReleased: ((id: string, bytes: number) => void) | undefined
   readonly #parts: LocalCellsParts
   #refusal: CellError | undefined
   /** Cells whose commits are told to the sink. */
@@ -304,7 +302,6 @@ export class LocalCells implements CellProvider {
           },
           failed: (err) => this.#failed(id, err),
           closed: () => hints.forget(id),
-          logReleased: (bytes) => this.onLogReleased?.(id, bytes),
         }),
       beforeOpen: (id: string, cellPaths: ReturnType<StorePaths['cell']>) =>
         this.archived === undefined ? finishRestore(cellPaths) : this.archived.installer.beforeOpen(id),

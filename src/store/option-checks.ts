@@ -1,78 +1,77 @@
-import { checkNames, type Known } from '../base/known-names.ts'
-import { DEFAULT_LIMITS } from '../base/limits.ts'
-import { QUOTA_NAMES } from '../catalog/account-quotas.ts'
+import type { ObjectStore } from '../backup/object-store/object-store.ts'
+import { PLAN_DEFAULT } from '../backup/versions/retention-plan.ts'
+import { CLOCK } from '../base/clock.ts'
+import { LIMITS } from '../base/limits.ts'
+import { LOG } from '../base/log.ts'
+import {
+  COUNT,
+  callback,
+  checkOptions,
+  either,
+  FLAG,
+  group,
+  having,
+  maybe,
+  orNull,
+  type Shape,
+  some,
+  TEXT,
+} from '../base/option-shapes.ts'
+import { QUOTAS } from '../catalog/account-quotas.ts'
+import { DURABILITY, SQL_POLICY } from '../engine/cell-settings.ts'
+import { OWNER_FUNCTIONS } from '../engine/owner-functions.ts'
 import { CellError } from '../errors.ts'
 import type { BackupSettings, StoreOptions } from './store-options.ts'
-import { DEFAULT_WATCH_SETTINGS } from './watch/watch-settings.ts'
+import { WATCH_SETTINGS } from './watch/watch-settings.ts'
 
-const BACKUP_NAMES: Known<BackupSettings> = {
-  snapshotEveryMs: true,
-  incrementalEveryMs: true,
-  keep: true,
-  keepTenant: true,
-  prune: true,
-  drillEveryMs: true,
-  maxLagMs: true,
-  historyMs: true,
-  logBytesMax: true,
-  concurrency: true,
-  restoreConcurrency: true,
-  recoverInBackground: true,
-  recoveryConcurrency: true,
-  deadlineMs: true,
-  remoteWaitMs: true,
+const RETENTION_PLAN = { ...TEXT, what: `a plan such as ${PLAN_DEFAULT}` }
+const BACKUPS: Shape<BackupSettings> = {
+  snapshotEveryMs: maybe(orNull(COUNT)),
+  incrementalEveryMs: maybe(orNull(COUNT)),
+  keep: maybe(RETENTION_PLAN),
+  keepTenant: maybe(RETENTION_PLAN),
+  prune: maybe(FLAG),
+  drillEveryMs: maybe(orNull(COUNT)),
+  maxLagMs: maybe(orNull(COUNT)),
+  historyMs: maybe(COUNT),
+  logBytesMax: maybe(COUNT),
+  concurrency: maybe(COUNT),
+  restoreConcurrency: maybe(COUNT),
+  recoverInBackground: maybe(FLAG),
+  recoveryConcurrency: maybe(COUNT),
+  deadlineMs: maybe(COUNT),
+  remoteWaitMs: maybe(COUNT),
 }
-const STORE_NAMES: Known<StoreOptions> = {
-  objectStore: true,
-  durability: true,
-  sqlPolicy: true,
-  limits: true,
-  quotas: true,
-  backups: true,
-  watch: true,
-  openCellsMax: true,
-  pageCacheBytes: true,
-  checkpointBytes: true,
-  commitLogBytes: true,
-  objectStoreWaitMs: true,
-  leaseMs: true,
-  takeOver: true,
-  adopt: true,
-  moveObjectStore: true,
-  functions: true,
-  extensions: true,
-  tenantFunctions: true,
-  clock: true,
-  random: true,
-  log: true,
-}
-const GROUPS = {
-  limits: DEFAULT_LIMITS,
-  quotas: QUOTA_NAMES,
-  backups: BACKUP_NAMES,
-  watch: DEFAULT_WATCH_SETTINGS,
-} as const
-const GROUPED = Object.entries(GROUPS).flatMap(([group, names]) =>
-  Object.keys(names).map((name) => `${group}.${name}`),
+const OBJECT_STORE = either(
+  TEXT,
+  having<ObjectStore>('put', 'get', 'head', 'list', 'delete', 'sweepUploads', 'close'),
 )
-
-/** @throws `invalid_setting` for an unknown option, or one that is no object store */
-export function checkOptionNames(options: StoreOptions): void {
-  const code = 'invalid_setting'
-  checkNames(options, STORE_NAMES, { code, elsewhere: GROUPED })
-  for (const [group, names] of Object.entries(GROUPS)) {
-    const given = options[group as keyof typeof GROUPS]
-    if (given !== undefined) checkNames(given, names, { code, at: `${group}.` })
-  }
-  checkObjectStore(options)
+export const STORE: Shape<StoreOptions> = {
+  ...OWNER_FUNCTIONS,
+  objectStore: maybe({ ...OBJECT_STORE, what: 'a URL or an ObjectStore' }),
+  durability: maybe(DURABILITY),
+  sqlPolicy: maybe(SQL_POLICY),
+  limits: maybe(some(LIMITS)),
+  quotas: maybe(group(QUOTAS)),
+  backups: maybe(group(BACKUPS)),
+  watch: maybe(some(WATCH_SETTINGS)),
+  openCellsMax: maybe(COUNT),
+  pageCacheBytes: maybe(COUNT),
+  checkpointBytes: maybe(COUNT),
+  commitLogBytes: maybe(COUNT),
+  objectStoreWaitMs: maybe(COUNT),
+  leaseMs: maybe(COUNT),
+  takeOver: maybe(FLAG),
+  adopt: maybe(FLAG),
+  moveObjectStore: maybe(FLAG),
+  clock: maybe(CLOCK),
+  random: maybe(callback()),
+  log: maybe(LOG),
 }
 
-function checkObjectStore({ objectStore }: StoreOptions): void {
-  const isStore = typeof objectStore === 'object' && typeof objectStore?.put === 'function'
-  if (objectStore === undefined || typeof objectStore === 'string' || isStore) return
-  throw new CellError('invalid_setting', 'objectStore must be a URL or an ObjectStore.', {
-    field: 'objectStore',
-  })
+/** @throws `invalid_setting` */
+export function checkStoreOptions(options: StoreOptions): void {
+  checkOptions(options, STORE, { code: 'invalid_setting' })
 }
 
 /** A schedule says that there should be backups. @throws `invalid_setting` if they have no place to go */

@@ -1,10 +1,9 @@
 import type { BackupDestination } from '../backup/archiver/backup-destination.ts'
 import { objectStoreNotConfigured } from '../backup/backup-manager.ts'
-import type { CallOptions } from '../backup/object-store/object-store.ts'
+import { CALL, type CallOptions } from '../backup/object-store/object-store.ts'
 import type { VerificationTable } from '../backup/verify/verification-table.ts'
-import { CALL_NAMES } from '../backup/versions/option-names.ts'
-import { checkNames } from '../base/known-names.ts'
 import type { Log } from '../base/log.ts'
+import { checkOptions } from '../base/option-shapes.ts'
 import { type CellRegistry, cellNotFound } from '../catalog/cell-registry.ts'
 import { CellError } from '../errors.ts'
 import type { PurgedCell } from './cell-directory.ts'
@@ -22,7 +21,7 @@ export async function purgeDeleted(
   id: string,
   options: CallOptions,
 ): Promise<PurgedCell> {
-  checkNames(options, CALL_NAMES)
+  checkOptions(options, CALL)
   if (destination === undefined) throw objectStoreNotConfigured()
   const record = registry.find(id)
   if (record === undefined) throw cellNotFound()

@@ -1,23 +1,18 @@
 import { DEFAULT_JOB_LIMITS, type JobQueueLimits } from '../backup/archiver/job-queue.ts'
 import { DEFAULT_LEASE_MS, LEASE_MS_MAX } from '../backup/fence/epoch-holder.ts'
 import type { ShippingSettings } from '../backup/shipping/shipper.ts'
-import { PLAN_DEFAULT, parsePlan } from '../backup/versions/retention-plan.ts'
+import { parsePlan } from '../backup/versions/retention-plan.ts'
 import type { Clock } from '../base/clock.ts'
 import { systemClock } from '../base/clock.ts'
 import { openCellsFor } from '../base/descriptor-limit.ts'
 import { DEFAULT_LIMITS, type Limits } from '../base/limits.ts'
 import { type Log, silentLog } from '../base/log.ts'
-import { notOneOf } from '../base/shown-value.ts'
+import { definedOnly } from '../base/option-shapes.ts'
 import type { Quotas } from '../catalog/account-quotas.ts'
-import {
-  type CellDatabaseSettings,
-  DURABILITIES,
-  type Durability,
-  type SqlPolicy,
-} from '../engine/cell-settings.ts'
+import type { CellDatabaseSettings, Durability, SqlPolicy } from '../engine/cell-settings.ts'
 import { OwnerFunctions } from '../engine/owner-functions.ts'
 import { CellError, isCellError } from '../errors.ts'
-import { checkOptionNames } from './option-checks.ts'
+import { checkStoreOptions } from './option-checks.ts'
 import type { BackupSettings, StoreOptions } from './store-options.ts'
 import { DEFAULT_WATCH_SETTINGS, type WatchSettings } from './watch/watch-settings.ts'
 
@@ -83,7 +78,7 @@ const PARAMS_MAX = 32_766
 
 /** @throws `invalid_setting` with the setting's name */
 export function resolveSettings(options: StoreOptions): StoreSettings {
-  checkOptionNames(options)
+  checkStoreOptions(options)
   const settings: StoreSettings = {
     durability: options.durability ?? 'full',
     sqlPolicy: options.sqlPolicy ?? 'trusted',
@@ -127,38 +122,9 @@ export function checkCanBeRemote(
   )
 }
 
-function check({ durability, sqlPolicy, limits, quotas, backups, watch, ...rest }: StoreSettings): void {
-  oneOf('durability', durability, DURABILITIES)
-  oneOf('sqlPolicy', sqlPolicy, ['tenant', 'trusted'])
-  const { openCellsMax, pageCacheBytes, checkpointBytes, commitLogBytes, objectStoreWaitMs, leaseMs } = rest
-  const { snapshotEveryMs, incrementalEveryMs, drillEveryMs, maxLagMs, keep, keepTenant } = backups
-  const { concurrency, restoreConcurrency, recoveryConcurrency, deadlineMs } = backups
-  const { historyMs, logBytesMax, remoteWaitMs } = backups
+function check({ limits, backups: { maxLagMs, keep, keepTenant }, leaseMs }: StoreSettings): void {
   checkPlan('backups.keep', keep)
   checkPlan('backups.keepTenant', keepTenant)
-  const numbers = {
-    openCellsMax,
-    pageCacheBytes,
-    checkpointBytes,
-    commitLogBytes,
-    objectStoreWaitMs,
-    leaseMs,
-    ...prefixed('limits', { ...limits }),
-    ...prefixed('quotas', { ...quotas }),
-    ...prefixed('watch', { ...watch }),
-    ...prefixed('backups', { snapshotEveryMs, incrementalEveryMs, drillEveryMs, maxLagMs }),
-    ...prefixed('backups', { concurrency, restoreConcurrency, recoveryConcurrency, deadlineMs }),
-    ...prefixed('backups', { historyMs, logBytesMax, remoteWaitMs }),
-  }
-  for (const [name, value] of Object.entries(numbers)) {
-    if (value !== undefined && !(Number.isSafeInteger(value) && value > 0)) {
-      throw new CellError(
-        'invalid_setting',
-        `${name} must be a whole number above 0, not ${String(value)}.`,
-        { field: name },
-      )
-    }
-  }
   if (leaseMs > LEASE_MS_MAX) {
     throw new CellError('invalid_setting', `leaseMs must be at most ${LEASE_MS_MAX}, an hour.`, {
       field: 'leaseMs',
@@ -213,39 +179,12 @@ function everyOf(given: number | null | undefined, byDefault: number): number | 
 }
 
 function checkPlan(name: string, plan: string | undefined): void {
-  if (plan === undefined) return
-  if (typeof plan === 'string') {
-    try {
-      parsePlan(plan)
-      return
-    } catch (error) {
-      if (isCellError(error))
-        throw new CellError('invalid_setting', `${name}: ${error.message}`, { field: name })
-      throw error
-    }
+  try {
+    if (plan !== undefined) parsePlan(plan)
+  } catch (error) {
+    if (!isCellError(error)) throw error
+    throw new CellError('invalid_setting', `${name}: ${error.message}`, { field: name })
   }
-  throw new CellError(
-    'invalid_setting',
-    `${name} must be a plan such as ${PLAN_DEFAULT}, not ${String(plan)}.`,
-    { field: name },
-  )
-}
-
-function oneOf(name: string, value: string, choices: readonly string[]): void {
-  if (choices.includes(value)) return
-  throw new CellError('invalid_setting', notOneOf(name, value, choices), { field: name })
-}
-
-function prefixed(
-  prefix: string,
-  values: Record<string, number | undefined>,
-): Record<string, number | undefined> {
-  return Object.fromEntries(Object.entries(values).map(([name, value]) => [`${prefix}.${name}`, value]))
-}
-
-/** An option that is undefined counts as not given. */
-function definedOnly<T extends object>(values: T): T {
-  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as T
 }
 
 /** The bounds of a store's backups and restores. */

@@ -4,7 +4,6 @@ import path from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { isBytes } from '../base/any-realm.ts'
 import { DIRECTORY_MODE, FILE_MODE } from '../base/durable-files.ts'
-import { removeLongAside } from '../base/long-files.ts'
 import { unlessAborted } from '../base/unless-aborted.ts'
 import { CellError } from '../errors.ts'
 import type { SpoolRoom } from './spool.ts'
@@ -17,7 +16,7 @@ export async function newSpoolFile(spool: string, purpose: 'export' | 'import'):
 
 /** Removes a file of the spool, and what SQLite made next to it. */
 export async function removeSpoolFile(file: string): Promise<void> {
-  for (const suffix of ['', '-journal', '-wal', '-shm']) await removeLongAside(file + suffix)
+  for (const suffix of ['', '-journal', '-wal', '-shm']) await fs.rm(file + suffix, { force: true })
 }
 
 /** How a stream is written to the spool. */

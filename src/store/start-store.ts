@@ -10,6 +10,7 @@ import { backOffMs } from '../base/back-off.ts'
 import { delay } from '../base/clock.ts'
 import { exists } from '../base/durable-files.ts'
 import type { Limits } from '../base/limits.ts'
+import { checkPath } from '../base/path-argument.ts'
 import { assertSupportedRuntime } from '../base/runtime.ts'
 import { newCellId, StorePaths } from '../base/store-paths.ts'
 import { Catalog, type CatalogSchema } from '../catalog/catalog.ts'
@@ -64,7 +65,7 @@ export async function startStore<T extends StartedStore>(
   build: (parts: StoreParts) => T,
 ): Promise<T> {
   assertSupportedRuntime()
-  checkDirectory(directory)
+  checkPath(directory, { field: 'directory', code: 'invalid_setting' })
   const settings = resolveSettings(options)
   checkSchedule(options)
   const paths = new StorePaths(directory)
@@ -236,14 +237,6 @@ function toObjectStore(
 ): ObjectStore | undefined {
   if (typeof objectStore !== 'string') return objectStore
   return openObjectStore(objectStore, { clock, dataDir: paths.root, checksFolder: true })
-}
-
-/** An empty path would mean the working directory. */
-function checkDirectory(directory: string): void {
-  if (typeof directory === 'string' && directory !== '' && !directory.includes('\0')) return
-  throw new CellError('invalid_setting', 'The directory of a store must be a non-empty path without NUL.', {
-    field: 'directory',
-  })
 }
 
 /** Error codes that mean that the directory can't hold a store. */

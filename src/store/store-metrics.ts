@@ -64,7 +64,7 @@ export interface WorkerMetrics {
  * Why a worker ended: a statement was over its deadline (`timeout`), held up others (`held-up`) or nobody waited for it any
  * more (`abandoned`); the process took too much `memory`, did not answer (`silent`), or `exited`.
  */
-export type WorkerEnd = 'timeout' | 'held-up' | 'abandoned' | 'memory' | 'silent' | 'exited'
+export type WorkerEnd = 'timeout' | 'held-up' | 'abandoned' | 'log' | 'memory' | 'silent' | 'exited'
 
 /** What the process that runs the cells knows. */
 export type CellMetrics = Pick<StoreMetrics, 'statements' | 'commits' | 'cellsOpen' | 'workers'>

@@ -2,6 +2,7 @@ import type { ObjectStore } from '../backup/object-store/object-store.ts'
 import type { Clock } from '../base/clock.ts'
 import type { Limits } from '../base/limits.ts'
 import type { Log } from '../base/log.ts'
+import type { Some } from '../base/option-shapes.ts'
 import type { Quotas } from '../catalog/account-quotas.ts'
 import type { Durability, SqlPolicy } from '../engine/cell-settings.ts'
 import type { OwnerFunctionsOptions } from '../engine/owner-functions.ts'
@@ -65,13 +66,13 @@ export interface StoreOptions extends OwnerFunctionsOptions {
   /** For `cell.sql()`; default `trusted`. SQL over HTTP follows the policy `tenant`, unless the handler's own option says otherwise. */
   sqlPolicy?: SqlPolicy | undefined
   /** Instead of {@link DEFAULT_LIMITS}. */
-  limits?: Partial<Limits> | undefined
+  limits?: Some<Limits> | undefined
   /** What each account may have. Default in the library: no bounds. */
   quotas?: Quotas | undefined
   /** Automatic backups of cells; on by default where there is an object store. */
   backups?: BackupSettings | undefined
   /** How much of the past is kept for those who watch cells: see `Cell.watch()`. */
-  watch?: Partial<WatchSettings> | undefined
+  watch?: Some<WatchSettings> | undefined
   /** Cells kept open at the same time; by default what the descriptor limit allows, at most 1,000. */
   openCellsMax?: number | undefined
   /** Bytes of database pages that one open cell may cache; 1 MiB by default. */

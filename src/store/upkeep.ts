@@ -1,8 +1,8 @@
-import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import type { Recover } from '../backup/background-recovery.ts'
 import { ChangedCells } from '../backup/changes/changed-cells.ts'
 import { DrillSchedule, type Prove } from '../backup/drill-schedule.ts'
 import { BackupSchedule, type RunBackup } from '../backup/schedule.ts'
+import { turnOfTheLoop } from '../base/clock.ts'
 import { type CollectCell, ExpirySweeper } from '../kv/expiry-sweeper.ts'
 import type { StoreCore } from './store-core.ts'
 

@@ -45,7 +45,7 @@ beforeEach(async () => {
     await store.backups.verify(cell.id)
     await store.retention?.prune(cell.id)
     await store.retention?.pin(cell.id, first as string)
-    await store.backups.restore(cell.id, { version: base })
+    await store.backups.restore(cell.id, { version: base as string })
   }
   await store.core.catalogStored()
   await store.close()

@@ -99,7 +99,7 @@ describe('Scheduled backups of a real store', () => {
         fs.cpSync(place.objects, probe.objects, { recursive: true })
         const other = await probe.open({ takeOver: true })
         for (const version of now) {
-          await other.backups.restore(cell.id, { version })
+          await other.backups.restore(cell.id, { version: version as string })
           expect(notes(other.openCell(cell.id))).toEqual(states.get(version))
         }
       }
@@ -171,7 +171,7 @@ describe('Scheduled backups of a real store', () => {
     await seconds(5)
     await stored(again, [cell])
     const [version] = await versions(again, cell)
-    await again.backups.restore(cell.id, { version })
+    await again.backups.restore(cell.id, { version: version as string })
     expect(notes(again.openCell(cell.id))).toEqual(['before the restart'])
   })
 
@@ -190,7 +190,7 @@ describe('Scheduled backups of a real store', () => {
     await stored(store, [cell])
     const after = await versions(store, cell)
     expect(after.length).toBeGreaterThan(before.length)
-    await store.backups.restore(cell.id, { version: after[0] })
+    await store.backups.restore(cell.id, { version: after[0] as string })
     expect(notes(cell)).toEqual(['during the outage'])
   })
 

@@ -1,21 +1,42 @@
-import { expect, test } from 'vitest'
-import { beginHold } from '../../src/base/process-stats.ts'
-import { FakeClock } from '../support/fake-clock.ts'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import fs from 'node:fs'
+import { expect, test, vi } from 'vitest'
+import { ProcessStats } from '../../src/base/process-stats.ts'
 
-test.each([
-  ['all of the time that it ran', { elapsed: 30, ran: 30, waited: 0 }, 30],
-  ['not the time in which it waited for a processor', { elapsed: 30, ran: 10, waited: 20 }, 10],
-  ['of what it waited for the disk, 5 ms', { elapsed: 30, ran: 10, waited: 8 }, 15],
-  ['no more than it took, although it is told late of what ran before', { elapsed: 3, ran: 6, waited: 1 }, 2],
-  ['5 ms where the system tells nothing', { elapsed: 30, ran: 0, waited: 0 }, 5],
-  ['nothing if it waited all the time', { elapsed: 30, ran: 0, waited: 31 }, 0],
-])('of a piece of work counts %s', (_what, { elapsed, ran, waited }, counted) => {
-  const clock = new FakeClock()
-  const told = [
-    { ranMs: 100, waitedMs: 50 },
-    { ranMs: 100 + ran, waitedMs: 50 + waited },
-  ]
-  const held = beginHold(clock, () => told.shift() as (typeof told)[number])
-  clock.advance(elapsed)
-  expect(held()).toBe(counted)
+test.runIf(process.platform === 'linux')(
+  'the figures of a process are read again and again, from files that are opened once and closed in the end',
+  () => {
+    const open = vi.spyOn(fs, 'openSync')
+    const stats = new ProcessStats(process.pid)
+    const before = stats.processorMs()
+    for (let i = 0; i < 1e7; i++) Math.sqrt(i)
+    while (stats.processorMs() === before) Math.sqrt(2)
+    expect(stats.residentBytes()).toBeGreaterThan(1_048_576)
+    expect(stats.waitedMs()).toBeGreaterThanOrEqual(0)
+    expect(open).toHaveBeenCalledTimes(2)
+    open.mockRestore()
+    const ofFiles = () =>
+      fs.readdirSync('/proc/self/fd').filter((fd) => {
+        try {
+          return fs.readlinkSync(`/proc/self/fd/${fd}`).startsWith(`/proc/${process.pid}/s`)
+        } catch {
+          return false
+        }
+      })
+    expect(ofFiles()).toHaveLength(2)
+    stats.close()
+    expect(ofFiles()).toEqual([])
+    expect(stats.residentBytes()).toBe(0)
+  },
+)
+
+test('of a process that has ended nothing is known', async () => {
+  const child = spawn(process.execPath, ['-e', 'setTimeout(() => {}, 60_000)'])
+  const stats = new ProcessStats(child.pid as number)
+  stats.residentBytes()
+  child.kill('SIGKILL')
+  await once(child, 'exit')
+  expect([stats.residentBytes(), stats.processorMs(), stats.waitedMs()]).toEqual([0, 0, 0])
+  stats.close()
 })

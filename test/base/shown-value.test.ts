@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { notOneOf, shownValue } from '../../src/base/shown-value.ts'
+import { shownValue } from '../../src/base/shown-value.ts'
 
 test.each([
   [undefined, 'undefined'],
@@ -17,9 +17,4 @@ test.each([
   [Symbol('x'), 'a symbol'],
 ])('a message shows %o as %s', (value, shown) => {
   expect(shownValue(value)).toBe(shown)
-})
-
-test('a choice that is none is told with the choices', () => {
-  const text = 'durability must be full, relaxed or remote, but it is "replicated".'
-  expect(notOneOf('durability', 'replicated', ['full', 'relaxed', 'remote'])).toBe(text)
 })

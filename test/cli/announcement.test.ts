@@ -28,6 +28,11 @@ test.each([
     },
     settings: { backups: { recoverInBackground } },
   } as unknown as Store
-  const place = { address: 'http://127.0.0.1:1', dataDir: '/data', objectStore: 'file:///objects' }
+  const place = {
+    address: 'http://127.0.0.1:1',
+    console: true,
+    dataDir: '/data',
+    objectStore: 'file:///objects',
+  }
   expect(announce({ ...place, store, firstKey: undefined }, false).split('\n')).toContain(line)
 })

@@ -1,5 +1,6 @@
-import { describe, expect, test } from 'vitest'
-import { parseDuration } from '../../src/cli/flags.ts'
+import { Command } from 'commander'
+import { afterEach, describe, expect, test, vi } from 'vitest'
+import { addStoreFlags, parseDuration } from '../../src/cli/flags.ts'
 import { codeOf } from '../support/thrown.ts'
 
 describe('a duration', () => {
@@ -31,5 +32,27 @@ describe('a duration', () => {
     '9999999999d',
   ])('%j is none', (text) => {
     expect(codeOf(() => parseDuration(text))).toBe('invalid_setting')
+  })
+})
+
+describe('the data directory', () => {
+  const parse = (...args: string[]) => {
+    const command = addStoreFlags(new Command().exitOverride().configureOutput({ writeErr() {} }))
+    return command.parse(args, { from: 'user' }).opts()['dataDir']
+  }
+  afterEach(() => vi.unstubAllEnvs())
+
+  test('is a path, also one with a colon', () => {
+    expect(parse('--data-dir', 'a/file:b')).toBe('a/file:b')
+    vi.stubEnv('CELLSTORE_DATA_DIR', '/data')
+    expect(parse()).toBe('/data')
+  })
+
+  test('is no URL, which would make a folder that is called file:', () => {
+    expect(() => parse('--data-dir', 'file:///data')).toThrow(
+      /--data-dir <folder>.* It must be a path, not a URL: write \/data\.$/,
+    )
+    vi.stubEnv('CELLSTORE_DATA_DIR', 'file:///data')
+    expect(() => parse()).toThrow(/CELLSTORE_DATA_DIR.* It must be a path, not a URL: write \/data\.$/)
   })
 })

@@ -123,6 +123,110 @@ describe('sql', () => {
   })
 })
 
+/** What `sqlite3 app.db .dump` of version 3.40 writes. */
+const DUMP = `PRAGMA foreign_keys=OFF;
+BEGIN TRANSACTION;
+CREATE TABLE child (id INTEGER PRIMARY KEY AUTOINCREMENT, p REFERENCES parent);
+INSERT INTO child VALUES(1,2);
+INSERT INTO child VALUES(2,1);
+CREATE TABLE parent (id INTEGER PRIMARY KEY, name TEXT, bytes BLOB);
+INSERT INTO parent VALUES(1,'Ann; COMMIT',X'00ff');
+INSERT INTO parent VALUES(2,replace('a\\nb','\\n',char(10)),NULL);
+DELETE FROM sqlite_sequence;
+INSERT INTO sqlite_sequence VALUES('child',2);
+CREATE TRIGGER t AFTER INSERT ON child BEGIN UPDATE parent SET name = 'x' WHERE id = new.p; END;
+CREATE VIEW v AS SELECT name FROM parent;
+CREATE INDEX i ON child (p);
+COMMIT;
+`
+
+describe('a dump of sqlite3', () => {
+  const write = (place: Workplace, name: string, sql: string) =>
+    fs.writeFileSync(path.join(place.folder, name), sql)
+
+  test('is loaded, whatever the order of its tables and however many rows it has', async () => {
+    const { place, cell } = await withCell()
+    const many = Array.from({ length: 20_000 }, (_, i) => `INSERT INTO many VALUES(${i});\n`).join('')
+    write(place, 'dump.sql', DUMP.replace('CREATE INDEX', `CREATE TABLE many (n);\n${many}CREATE INDEX`))
+    expect(await place.run('sql', cell, '--file', 'dump.sql')).toMatchObject({ code: 0, stderr: '' })
+    const counts =
+      'SELECT (SELECT count(*) FROM child) AS c, (SELECT name FROM parent WHERE id = 2) AS name, count(*) AS n, max(n) AS last FROM many'
+    expect(await place.json('sql', cell, counts)).toMatchObject({
+      rows: [{ c: 2, name: 'a\nb', n: 20_000, last: 19_999 }],
+    })
+    await place.text('sql', cell, 'INSERT INTO child (p) VALUES (1)')
+    expect(
+      await place.text('sql', cell, 'SELECT child.id, name FROM child JOIN parent ON p = parent.id', '--csv'),
+    ).toBe('id,name\n1,"a\nb"\n2,x\n3,x')
+    expect(await place.failure('sql', cell, 'INSERT INTO child (p) VALUES (9)')).toMatchObject({
+      code: 'constraint_violation',
+    })
+  })
+
+  test.each([
+    ['a virtual table', 'PRAGMA writable_schema=ON', 'Statement 3, at line 3: '],
+    [
+      'a row that a statement can not hold',
+      `CREATE TABLE t (a);\nINSERT INTO t VALUES('${'x'.repeat(110_000)}')`,
+      'Statement 4, at line 4: ',
+    ],
+    [
+      'more than a batch holds',
+      Array.from({ length: 1_001 }, (_, i) => `CREATE VIEW v${i} AS SELECT ${i}`).join(';\n'),
+      '',
+    ],
+    [
+      'rows without a parent',
+      'CREATE TABLE p (id INTEGER PRIMARY KEY);\nCREATE TABLE c (p REFERENCES p);\nINSERT INTO c VALUES(1)',
+      '',
+    ],
+  ])('with %s leaves nothing, and the error names the import', async (_what, sql, where) => {
+    const { place, cell } = await withCell()
+    write(place, 'dump.sql', `PRAGMA foreign_keys=OFF;\nBEGIN TRANSACTION;\n${sql};\nCOMMIT;`)
+    const { code, stderr } = await place.run('sql', cell, '--file', 'dump.sql')
+    expect([code, stderr]).toEqual([1, expect.stringContaining(`cellstore: dump.sql: ${where}`)])
+    expect(stderr).toMatch(/Nothing of its transaction was kept\. .*cellstore cells import app\.db\.\n$/)
+    expect(
+      await place.text('sql', cell, "SELECT name FROM sqlite_schema WHERE name NOT LIKE '_cell%'", '--csv'),
+    ).toBe('name')
+  })
+
+  test('is not what drops a table: the PRAGMA is refused, and nothing runs', async () => {
+    const { place, cell } = await withCell()
+    await place.runWith({ input: DUMP }, 'sql', cell)
+    const rebuild =
+      'CREATE TABLE n (id INTEGER PRIMARY KEY); DROP TABLE parent; ALTER TABLE n RENAME TO parent;'
+    const input = `PRAGMA foreign_keys=OFF;\nBEGIN;\n${rebuild}\nCOMMIT;`
+    expect(await place.runWith({ input }, 'sql', cell)).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^cellstore: Statement 1, at line 1: .*PRAGMA defer_foreign_keys = ON/),
+    })
+    expect(await place.text('sql', cell, 'SELECT count(*) AS n FROM parent', '--csv')).toBe('n\n2')
+  })
+})
+
+describe('a statement that begins with a comment', () => {
+  test.each([
+    ['-- how many\nSELECT 1 AS n'],
+    ['--how many\nSELECT 1 AS n'],
+    ['-- a = b\nSELECT 1 AS n'],
+    ['/* how many */ SELECT 1 AS n'],
+  ])('is no option: %j', async (sql) => {
+    const { place, cell } = await withCell()
+    expect(await place.text('sql', cell, sql, '--csv')).toBe('n\n1')
+    expect(await place.text('sql', '--csv', cell, sql)).toBe('n\n1')
+  })
+
+  test('and a parameter that looks like one are passed on as they are', async () => {
+    const { place, cell } = await withCell()
+    expect(await place.text('sql', cell, '-- a\nSELECT ? AS a, ? AS b', '-- b c', '7', '--csv')).toBe(
+      'a,b\n-- b c,7',
+    )
+    expect(await place.failure('sql', cell, 'SELECT 1', '--no-such')).toMatchObject({ exit: 2 })
+    expect(await place.failure('sql', cell, 'SELECT 1', '--no=such thing')).toMatchObject({ exit: 2 })
+  })
+})
+
 describe.skipIf(!fs.existsSync(SCRIPT))('sql at a terminal', () => {
   test('is a shell, with a history for its owner alone', async () => {
     const { place, cell } = await withCell()

@@ -35,7 +35,6 @@ test.each([
       await untilAcknowledged(writers, 1 + random.below(80), node)
       const children = descendantsOf(node.pid)
       const archivers = archiversOf(node.pid)
-      // And the fork server, which starts them.
       const workers = children.filter((pid) => !archivers.includes(pid))
       const victims = random.pick([workers, archivers, []])
       if (victims.length > 0) {

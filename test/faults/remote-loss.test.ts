@@ -30,7 +30,6 @@ test.each([
       const stop = writers.start(node, CLIENTS, random)
       await atAcknowledgement(writers, 1 + random.below(60), node, () => {
         const archivers = archiversOf(node.pid)
-        // And the fork server, which starts them.
         const workers = descendantsOf(node.pid).filter((pid) => !archivers.includes(pid))
         const victims = random.pick([workers, archivers, []])
         for (const pid of victims.slice(0, 1)) process.kill(pid, 'SIGKILL')

@@ -5,10 +5,8 @@ import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { Application } from '../../src/http/application.ts'
 import { TENANTS } from '../../src/http/audience.ts'
-import { BodyDrains } from '../../src/http/body-drains.ts'
 import { listenerOf } from '../../src/http/node-listener.ts'
 import { OWNER } from '../../src/http/owner-routes.ts'
-import { ReadCosts } from '../../src/http/read-costs.ts'
 import type { CellService } from '../../src/service/cell-service.ts'
 import { InProcessService } from '../../src/service/in-process-service.ts'
 import { importHere } from '../../src/store/cell-imports.ts'
@@ -111,11 +109,7 @@ function service(): CellService {
 
 async function serve(audience = TENANTS): Promise<number> {
   const application = new Application(bench.store, { service: service() }, audience)
-  const listener = listenerOf(application, {
-    clock,
-    drains: new BodyDrains(clock),
-    costs: new ReadCosts(clock),
-  })
+  const listener = listenerOf(application)
   const handle = application.handle.bind(application)
   application.handle = (request) => {
     atWork++

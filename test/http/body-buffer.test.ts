@@ -38,15 +38,11 @@ test('a short piece of something larger does not keep that, nor do bodies that g
   expect(bodies.map(({ bytes }) => Buffer.from(bytes).toString())).toEqual(Array(4).fill('x'.repeat(100)))
 })
 
-test('pieces of which it is the owner are gone once they are copied, and the body is whole', () => {
-  const pieces = [1, 2, 3].map((byte) => Buffer.alloc(65_536, byte))
-  const whole = Buffer.concat(pieces)
-  const body = new BodyBuffer(undefined, true)
-  const lengths = pieces.map((piece) => body.add(piece))
-  expect(lengths).toEqual([65_536, 65_536, 65_536])
+test('a body that was copied gives its memory back once nobody needs it', () => {
+  const body = new BodyBuffer(131_072)
+  for (const byte of [1, 2]) body.add(Buffer.alloc(65_536, byte))
   const { bytes } = body
-  expect(whole.equals(bytes)).toBe(true)
-  expect(pieces.map(({ length }) => length)).toEqual([0, 0, 0])
+  expect([bytes.length, bytes[0], bytes.at(-1)]).toEqual([131_072, 1, 2])
   body.release()
   expect(bytes).toHaveLength(0)
 })

@@ -2,7 +2,6 @@ import { once } from 'node:events'
 import net, { type AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { connectionsFor } from '../../src/base/descriptor-limit.ts'
-import { AddressCounts } from '../../src/http/address-counts.ts'
 import { NodeServer, type NodeServerOptions } from '../../src/http/node-server.ts'
 import type { CellService } from '../../src/service/cell-service.ts'
 import { Bench } from '../support/http/bench.ts'
@@ -142,35 +141,6 @@ describe('connections', () => {
     for (const { socket } of inside) socket.end()
     await Promise.all(inside.map(({ ended }) => ended))
     expect(answersIn(await exchange(port, get('Connection: close')).ended)[0]?.status).toBe(404)
-  })
-
-  test('of one address beyond its bound are told so, some of them, and leave room for others', async () => {
-    const port = await start({ connections: { connectionsMax: 100, connectionsPerAddressMax: 2 } })
-    const inside = [exchange(port, get()), exchange(port, get())]
-    await Promise.all(inside.map(({ socket }) => once(socket, 'data')))
-    const outside = Array.from({ length: 10 }, () => exchange(port, get()))
-    const told = (await Promise.all(outside.map(({ ended }) => ended))).flatMap(answersIn)
-    for (const answer of told) checkRefusal(answer, 503, 'busy', { limit: 2, usage: 2 })
-    expect(told.length).toBeGreaterThan(0)
-    expect(told[0]?.body).toContain('connectionsPerAddressMax')
-    for (const { socket } of inside) socket.end()
-    await Promise.all(inside.map(({ ended }) => ended))
-    expect(answersIn(await exchange(port, get('Connection: close')).ended)[0]?.status).toBe(404)
-  })
-
-  test('are counted for each address, and for a network of IPv6; those of this machine only if told so', () => {
-    const counts = new AddressCounts(10, undefined)
-    expect(counts.max).toBe(5)
-    expect(['192.0.2.1', '::ffff:192.0.2.1', '192.0.2.2'].map((each) => counts.add(each))).toEqual([1, 2, 1])
-    expect(
-      ['2001:db8::1', '2001:db8:0:0:ffff::2', '2001:db8:0:1::1'].map((each) => counts.add(each)),
-    ).toEqual([1, 2, 1])
-    expect(['127.0.0.1', '::1', '::ffff:127.0.0.1', undefined].map((each) => counts.add(each))).toEqual([
-      0, 0, 0, 0,
-    ])
-    counts.remove('192.0.2.1')
-    expect(counts.add('192.0.2.1')).toBe(2)
-    expect(new AddressCounts(10, 3).add('127.0.0.1')).toBe(1)
   })
 
   test('with a request that has a body are told so too', async () => {

@@ -28,6 +28,7 @@ const REACHED_ELSEWHERE: CellErrorCode[] = [
 /** Codes that no request can bring about here, and why. What HTTP makes of them is checked below all the same. */
 const NOT_REACHED: Partial<Record<CellErrorCode, string>> = {
   statement_timeout: 'SQLite can not be interrupted in its own process: only workers end a statement',
+  transaction_too_large: 'only workers end a statement',
   idempotency_in_progress: 'a cell is made synchronously: no second request can meet the first one half done',
   busy: 'one connection writes a cell: only a foreign program on its files makes it busy',
   disk_full: 'takes a full disk',
@@ -90,6 +91,7 @@ const DOCUMENTED: [status: number, codes: CellErrorCode[]][] = [
       'param_count_mismatch',
       'result_too_large',
       'result_memory_exceeded',
+      'transaction_too_large',
     ],
   ],
   [403, ['statement_not_allowed', 'quota_exceeded', 'forbidden', 'account_suspended']],

@@ -1,18 +1,18 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { DRAIN_BYTES_MAX } from '../../src/http/body-drains.ts'
 import { createHandler } from '../../src/http/fetch-handler.ts'
+import { LINGER_BYTES_MAX } from '../../src/http/linger.ts'
 import { Bench } from '../support/http/bench.ts'
-import { DrainClock } from '../support/http/stepped-clock.ts'
+import { LingerClock } from '../support/http/stepped-clock.ts'
 import { viaFetch } from '../support/http/transports.ts'
 
 /** What only a Fetch body shows: it is a stream, which can stall, fail, or be read by someone else. */
 
 let bench: Bench
-let clock: DrainClock
+let clock: LingerClock
 let handler: (request: Request) => Promise<Response>
 
 beforeEach(async () => {
-  clock = new DrainClock()
+  clock = new LingerClock()
   bench = await Bench.open(viaFetch, { store: { clock } })
   const logger = { error: (fields: object) => void bench.logged.push(fields as Record<string, unknown>) }
   handler = createHandler(bench.store, { logger })
@@ -95,8 +95,8 @@ describe('after an early answer the body', () => {
     const { body, state } = stream(repeat('x'.repeat(65_536), 1_000_000))
     expect((await handler(put(body))).status).toBe(413)
     expect(state.cancelled).toBe(true)
-    expect(state.bytes).toBeGreaterThan(DRAIN_BYTES_MAX)
-    expect(state.bytes).toBeLessThan(DRAIN_BYTES_MAX + 3_000_000)
+    expect(state.bytes).toBeGreaterThan(LINGER_BYTES_MAX)
+    expect(state.bytes).toBeLessThan(LINGER_BYTES_MAX + 3_000_000)
   })
 
   test('is waited for no longer than 5 seconds', async () => {

@@ -52,6 +52,23 @@ describe.each(SERVED)('databases as bodies, through %s', (served) => {
       headers: { 'content-type': SQLITE, ...headers },
     })
 
+  test.each(['gzip', 'br'])(
+    'a database with Content-Encoding %s is refused by the name of the encoding',
+    async (encoding) => {
+      const file = foreign('CREATE TABLE t (a)')
+      const response = await send(file, '/v1/databases', { 'content-encoding': encoding })
+      expect([response.status, await response.json()]).toEqual([
+        415,
+        expect.objectContaining({
+          code: 'unsupported_media_type',
+          detail: expect.stringContaining(`Content-Encoding: ${encoding}`),
+        }),
+      ])
+      const plain = await send(file, '/v1/databases', { 'content-encoding': 'identity' })
+      expect(plain.status).toBe(201)
+    },
+  )
+
   beforeEach(() => open())
   afterEach(async () => {
     await stop()

@@ -1,8 +1,6 @@
 import { once } from 'node:events'
 import net, { type AddressInfo } from 'node:net'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { BEGIN_PER_TURN } from '../../src/http/connection-order.ts'
-import { FIRST_READS_AT_ONCE } from '../../src/http/first-reads.ts'
 import { NodeServer } from '../../src/http/node-server.ts'
 import type { CellService } from '../../src/service/cell-service.ts'
 import { Bench } from '../support/http/bench.ts'
@@ -100,26 +98,6 @@ test('many requests at once are answered in order, one at a time', async () => {
   const { ended } = exchange(port, keys.map((key) => get(key)).join('') + get('last', 'Connection: close'))
   expect(answersIn(await ended).map(({ body }) => JSON.parse(body).key)).toEqual([...keys, 'last'])
   expect(mostUnderWay).toBe(1)
-})
-
-test('few of those that waited for the one before them begin in one turn of the event loop', async () => {
-  const turns: number[] = []
-  let before = 0
-  let isOver = false
-  const look = () => {
-    turns.push(begun - before)
-    before = begun
-    if (!isOver) setImmediate(look)
-  }
-  const all = Array.from({ length: 60 }, () =>
-    exchange(port, get('k').repeat(30) + get('last', 'Connection: close')),
-  )
-  setImmediate(look)
-  await Promise.all(all.map(({ ended }) => ended))
-  isOver = true
-  expect(begun).toBe(60 * 31)
-  // The first ones of new connections, and those that waited.
-  expect(Math.max(...turns)).toBeLessThanOrEqual(FIRST_READS_AT_ONCE + BEGIN_PER_TURN)
 })
 
 test('nothing behind a connection’s last request begins', async () => {

@@ -1,10 +1,13 @@
 import { describe, expect, test } from 'vitest'
 import { isCellError } from '../../src/errors.ts'
+import { createHandler } from '../../src/http/fetch-handler.ts'
 import { type RateLimit, RateLimiter } from '../../src/http/rate-limiter.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { Bench } from '../support/http/bench.ts'
 import { TRANSPORTS } from '../support/http/transports.ts'
+import { openTestStore } from '../support/open-test-store.ts'
 import { seededRandom } from '../support/seed.ts'
+import { thrownBy } from '../support/thrown.ts'
 import { checkProblem } from './rows/row.ts'
 
 function limiter(limit: RateLimit) {
@@ -88,9 +91,12 @@ describe('a bucket', () => {
   })
 })
 
-test.each([0, -1, Number.NaN, Number.POSITIVE_INFINITY])('a rate of %s is none', (perSecond) => {
-  expect(() => limiter({ perSecond })).toThrow(TypeError)
-  expect(() => limiter({ perSecond: 1, burst: perSecond })).toThrow(TypeError)
+test.each([0, -1, Number.NaN, Number.POSITIVE_INFINITY])('a rate of %s is none', async (rate) => {
+  const { store } = await openTestStore()
+  const refusal = (given: RateLimit) => thrownBy(() => createHandler(store, { rate: given }))
+  const refused = (field: string) => ({ code: 'invalid_setting', details: { field } })
+  expect(refusal({ perSecond: rate })).toMatchObject(refused('rate.perSecond'))
+  expect(refusal({ perSecond: 1, burst: rate })).toMatchObject(refused('rate.burst'))
 })
 
 describe.each(TRANSPORTS)('through %s', (_name, transport) => {

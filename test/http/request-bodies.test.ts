@@ -56,6 +56,22 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
       expect(status).not.toBe(415)
     })
 
+    test.each(['gzip', 'BR', 'identity, x-none'])(
+      'is refused with Content-Encoding %s, by name',
+      async (encoding) => {
+        const reply = await send({ method, path, raw: '{}', headers: { 'content-encoding': encoding } })
+        checkProblem(reply, 415, {
+          code: 'unsupported_media_type',
+          detail: expect.stringContaining(`Content-Encoding: ${encoding}`),
+        })
+      },
+    )
+
+    test.each(['identity', 'Identity', ''])('is taken with Content-Encoding %j', async (encoding) => {
+      const reply = await send({ method, path, raw: '{}', headers: { 'content-encoding': encoding } })
+      expect(reply.status).not.toBe(415)
+    })
+
     test.each([
       '{',
       "{'a':1}",

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { definedOnly } from '../../src/base/option-shapes.ts'
 import type { CellErrorCode } from '../../src/errors.ts'
 import { isCellError } from '../../src/errors.ts'
 import type { Cell } from '../../src/store/cell.ts'
@@ -148,7 +149,7 @@ function apply(step: Exclude<Step, { do: 'wait' | 'reopen' }>, model: Model, cli
     case 'keep': {
       const keepTtl = step.do === 'keep'
       const ttlMs = keepTtl ? undefined : step.ttlMs
-      expect(kv.put(key, '0', { ttlMs, keepTtl }).created).toBe(!isLive)
+      expect(kv.put(key, '0', definedOnly({ ttlMs, keepTtl })).created).toBe(!isLive)
       model.change(key, ttlMs, keepTtl)
       return
     }
@@ -157,7 +158,9 @@ function apply(step: Exclude<Step, { do: 'wait' | 'reopen' }>, model: Model, cli
     case 'putIfRead': {
       const ifVersion = step.do === 'putNew' ? null : step.do === 'putIfAny' ? '*' : read
       const isMet = step.do === 'putNew' ? !isLive : step.do === 'putIfAny' ? isLive : isCurrent
-      expect(outcome(() => kv.put(key, '0', { ttlMs: step.ttlMs, ifVersion }))).toBe(expected(isMet))
+      expect(outcome(() => kv.put(key, '0', definedOnly({ ttlMs: step.ttlMs, ifVersion })))).toBe(
+        expected(isMet),
+      )
       if (isMet) model.change(key, step.ttlMs, false)
       return
     }

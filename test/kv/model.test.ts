@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { definedOnly } from '../../src/base/option-shapes.ts'
 import { isCellError } from '../../src/errors.ts'
 import type { Kv } from '../../src/kv/kv.ts'
 import { openTestCell, type TestStore } from '../support/open-test-store.ts'
@@ -86,7 +87,7 @@ function step(random: Random, kv: Kv, model: Model): void {
     case 0:
     case 1: {
       const value = random.pick(VALUES)
-      expect(kv.put(key, value, { ttlMs }).created).toBe(model.put(key, value, ttlMs, false))
+      expect(kv.put(key, value, definedOnly({ ttlMs })).created).toBe(model.put(key, value, ttlMs, false))
       return
     }
     case 2: {
@@ -100,7 +101,7 @@ function step(random: Random, kv: Kv, model: Model): void {
     case 4:
     case 5: {
       const delta = random.pick(DELTAS)
-      expect(outcome(() => kv.incr(key, delta, { ttlMs }))).toBe(model.incr(key, delta, ttlMs))
+      expect(outcome(() => kv.incr(key, delta, definedOnly({ ttlMs })))).toBe(model.incr(key, delta, ttlMs))
       return
     }
     case 6:
@@ -117,7 +118,7 @@ function step(random: Random, kv: Kv, model: Model): void {
         value: random.pick(VALUES),
         ttlMs: random.chance(0.5) ? 1_000 : undefined,
       }))
-      kv.put(entries)
+      kv.put(entries.map(definedOnly))
       for (const each of entries) model.put(each.key, each.value, each.ttlMs, false)
       return
     }

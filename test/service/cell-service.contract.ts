@@ -221,6 +221,26 @@ export function cellServiceContract(name: string, make: MakeService): void {
         expect(await stored('k')).toBeUndefined()
       })
 
+      test('that defer their foreign keys are repaired by no neighbour, and defer no one else’s', async () => {
+        await batch(
+          { op: 'sql', sql: 'CREATE TABLE parent (id INTEGER PRIMARY KEY)' },
+          { op: 'sql', sql: 'CREATE TABLE child (p REFERENCES parent)' },
+        )
+        const outcomes = await Promise.allSettled([
+          batch(
+            { op: 'sql', sql: 'PRAGMA defer_foreign_keys = ON' },
+            { op: 'sql', sql: 'INSERT INTO child VALUES (5)' },
+          ),
+          batch(
+            { op: 'sql', sql: 'INSERT INTO child VALUES (6)' },
+            { op: 'sql', sql: 'INSERT INTO parent VALUES (6)' },
+          ),
+          sql('INSERT INTO parent VALUES (5)'),
+        ])
+        expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'fulfilled'])
+        expect(await rowsOf('SELECT * FROM child')).toEqual([])
+      })
+
       test('of reads only need no transaction', async () => {
         expect(
           await batch({ op: 'sql', sql: 'SELECT 1 AS a' }, { op: 'sql', sql: 'VALUES (2)' }),

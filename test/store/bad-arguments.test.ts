@@ -166,13 +166,13 @@ test.each<[call: string, run: (under: Under) => unknown, code: string, message: 
     'a store with one extension',
     () => CellStore.create(new ScratchPlace().data, { extensions: given('vec0') }),
     'invalid_setting',
-    'extensions must be a list of paths.',
+    'extensions must be a list of paths, but it is "vec0".',
   ],
   [
     'a store with one name of a function for tenants',
     () => CellStore.create(new ScratchPlace().data, { tenantFunctions: given('slug') }),
     'invalid_setting',
-    'tenantFunctions must be a list of names.',
+    'tenantFunctions must be a list of names, but it is "slug".',
   ],
 ])('%s is refused', async (_call, run, code, message) => {
   expect(await rejectedBy((async () => run(await opened()))())).toMatchObject({ code, message })
@@ -432,8 +432,11 @@ describe('what a mistake is told', () => {
     const { store, account } = await opened()
     const own = store.cell('x')
     const theirs = store.cell('x', { accountId: account })
-    const message = (accountId?: string) => thrownBy(() => store.createCell({ name: 'x', accountId })).message
-    expect(message()).toMatch(`There is a cell of this name already: ${own.id}.`)
-    expect(message(account)).toMatch(`The account has a cell of this name already: ${theirs.id}.`)
+    const message = (owner: { accountId?: string }) =>
+      thrownBy(() => store.createCell({ name: 'x', ...owner })).message
+    expect(message({})).toMatch(`There is a cell of this name already: ${own.id}.`)
+    expect(message({ accountId: account })).toMatch(
+      `The account has a cell of this name already: ${theirs.id}.`,
+    )
   })
 })

@@ -2,6 +2,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { FileObjectStore } from '../../src/backup/object-store/file/file-object-store.ts'
+import type { BranchCellOptions } from '../../src/store/cell-branches.ts'
 import { CellStore } from '../../src/store/cell-store.ts'
 import type { StoreOptions } from '../../src/store/store-options.ts'
 import { GatedStore } from '../support/backup/object-store-decorators.ts'
@@ -49,11 +50,13 @@ describe('a new cell with a state of another cell', () => {
   test('needs names that are known', async () => {
     const { store, source } = await openSource()
     const from = { cellId: source.id, verison: 'x' }
-    expect((await rejectedBy(store.createCell({ from }))).message).toBe(
+    expect((await rejectedBy(store.createCell({ from } as BranchCellOptions))).message).toBe(
       'from.verison is not known: did you mean version?',
     )
     const typed = { from: { cellId: source.id }, nmae: 'x' }
-    expect((await rejectedBy(store.createCell(typed))).message).toBe('nmae is not known: did you mean name?')
+    expect((await rejectedBy(store.createCell(typed as BranchCellOptions))).message).toBe(
+      'nmae is not known: did you mean name?',
+    )
     const without = { from: {} } as unknown as { from: { cellId: string } }
     expect(await rejectedBy(store.createCell(without))).toMatchObject({ details: { field: 'from.cellId' } })
   })
@@ -229,6 +232,6 @@ describe('deleted cells', () => {
   test('are not listed for a wrong flag', async () => {
     const { store } = await openSource()
     const wrong = { deleted: 'yes' } as unknown as { deleted: boolean }
-    expect(() => store.cells(wrong)).toThrow('deleted must be true or false.')
+    expect(() => store.cells(wrong)).toThrow('deleted must be true or false, but it is "yes".')
   })
 })

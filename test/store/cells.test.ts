@@ -1,9 +1,11 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { Idempotency } from '../../src/auth/idempotency.ts'
 import { StorePaths } from '../../src/base/store-paths.ts'
 import { Checkpoints } from '../../src/engine/checkpoints.ts'
 import { openConnection } from '../../src/engine/sqlite.ts'
+import { CellError } from '../../src/errors.ts'
 import { TEST_EPOCH_MS } from '../support/fake-clock.ts'
 import { openTestCell, openTestStore } from '../support/open-test-store.ts'
 import { filesBelow } from '../support/temp-directory.ts'
@@ -90,8 +92,13 @@ describe('createCell', () => {
     store.createCell()
     const accountId = store.accounts.create().id
     const before = filesBelow(directory)
-    const idempotency = { method: 'POST', path: '/', key: 'k', fingerprint: null as never }
-    expect(codeOf(() => store.createCell({ accountId, idempotency }))).toBe('constraint_violation')
+    const refusal = new CellError('constraint_violation', 'The catalog refuses it.')
+    const insert = vi.spyOn(Idempotency.prototype, 'insert').mockImplementation(() => {
+      throw refusal
+    })
+    onTestFinished(() => insert.mockRestore())
+    const idempotency = { method: 'POST', path: '/', key: 'k', fingerprint: 'f' }
+    expect(thrownBy(() => store.createCell({ accountId, idempotency }))).toBe(refusal)
     expect(filesBelow(directory)).toEqual(before)
     expect(store.cells().cells).toHaveLength(1)
   })

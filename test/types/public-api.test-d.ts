@@ -234,11 +234,15 @@ describe('transactions', () => {
     expectTypeOf(fails).returns.toBeNever()
   })
 
-  test('of migrations are not async', () => {
+  test('of migrations are neither async nor generators', () => {
     // @ts-expect-error: nothing of it would be in the transaction
     cell.migrate([async () => {}])
     // @ts-expect-error: nor among others
     cell.migrate(['CREATE TABLE t (a)', async (cell) => void cell.exec('')])
+    // @ts-expect-error: nothing of it would run
+    cell.migrate([function* () {}])
+    // @ts-expect-error: nor of this
+    cell.migrate([async function* () {}])
   })
 
   test('may return what they like, and are passed on by generic functions', () => {

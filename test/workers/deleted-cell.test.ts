@@ -34,25 +34,6 @@ test('a purge of a deleted cell waits for the backup that the archiver is storin
   expect(filesBelow(objects).filter((file) => file.includes(id))).toEqual([])
 })
 
-test('a deletion counts for the account that asks for it, and for nobody if the owner of the store does', async () => {
-  const { store, service } = await openWorkerStore()
-  const holdingUp = vi.spyOn(WorkerPool.prototype, 'holdingUp')
-  const runTask = vi.spyOn(WorkerPool.prototype, 'runTask')
-  onTestFinished(() => void vi.restoreAllMocks())
-  for (const accountId of ['an account', undefined]) {
-    const { id } = store.createCell()
-    await service.execute(id, { op: 'sql', sql: 'CREATE TABLE t (b)' })
-    runTask.mockClear()
-    await service.deleteCell(id, { permit: { check: () => {}, accountId } })
-    expect(holdingUp.mock.calls.map(([asking]) => asking)).toEqual([accountId, accountId])
-    const asked = runTask.mock.calls.filter(([, options]) => options?.isAskedFor === true)
-    const tasks = new Set(asked.map(([{ task }]) => task))
-    // Its last backup too.
-    expect([tasks.has('cut'), tasks.has('release')]).toEqual(Array(2).fill(accountId !== undefined))
-    holdingUp.mockClear()
-  }
-})
-
 test('a deletion that is refused leaves the cell, and no note that a start would take for a deletion', async () => {
   const { store, service } = await openWorkerStore()
   const { id } = store.createCell()

@@ -15,6 +15,7 @@ const STATEMENTS: readonly CellErrorCode[] = [
   'constraint_violation',
   'result_too_large',
   'result_memory_exceeded',
+  'transaction_too_large',
 ]
 
 /** SQL in a cell. */

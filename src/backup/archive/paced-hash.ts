@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto'
-import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
-import { systemClock } from '../../base/clock.ts'
+import { systemClock, turnOfTheLoop } from '../../base/clock.ts'
 
 /** Hashed in one step, which takes about 0.04 ms. */
 const SLICE_BYTES = 65_536

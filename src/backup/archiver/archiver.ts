@@ -192,7 +192,9 @@ export class Archiver implements ArchiverClient {
       const { runner, index } = this.#parts.destination
       const source = this.#source(cellId, turn.signal)
       try {
-        const result = await runner.run(cellId, source, { kind, origin, onProgress, ...turn })
+        // Nobody waits for what the cell has committed: it is shipped once its history has begun.
+        const beginsHistory = need === 'background'
+        const result = await runner.run(cellId, source, { kind, origin, beginsHistory, onProgress, ...turn })
         return { result, head: index.known(result.version)?.head }
       } finally {
         const ended = this.#cells.cut(cellId, { method: 'end', args: [] })

@@ -2,7 +2,7 @@ import type { Clock } from '../../base/clock.ts'
 import { unlessAborted } from '../../base/unless-aborted.ts'
 import { CellError } from '../../errors.ts'
 
-/** An isolated cell waits for its worker, behind others of its account: for longer, a job gives its slot up. */
+/** A cell in the slow worker waits behind the statements of others: for longer, a job gives its slot up. */
 const CELL_WAIT_MS = 60_000
 const RETRY_MS = 5_000
 

@@ -210,7 +210,8 @@ export class ChangeTracker {
   stored({ version, kind, cut }: StoredBackup): void {
     if (cut.kind === 'base') this.#baseStored(version, cut)
     else if (this.progress.chain !== null) extendChain(this.progress.chain, version, cut)
-    if (kind === 'snapshot') {
+    // Of a cell that nobody has changed, its first version is a snapshot, too.
+    if (kind === 'snapshot' || (this.#isOfNew(cut) && !this.progress.dirty)) {
       this.progress.lastSnapshotAt = cut.cutAt
       this.progress.dirtySinceSnapshot = this.progress.dirty
     }
@@ -349,16 +350,21 @@ export class ChangeTracker {
     this.progress.changedAt ??= this.#parts.clock.now()
   }
 
-  #baseStored(version: string, { id }: BaseCut): void {
+  #isOfNew(cut: StoredBackup['cut']): boolean {
+    const { history } = this.progress
+    return cut.kind === 'base' && history?.origin !== undefined && cut.id.endsWith(history.id)
+  }
+
+  #baseStored(version: string, cut: BaseCut): void {
     const { base, history } = this.progress
-    if (history?.origin !== undefined && id.endsWith(history.id)) {
+    if (history !== null && this.#isOfNew(cut)) {
       // All since the creation is in the logs that are kept for the history.
       const { newest, database } = history
       this.progress.chain = { versions: [version], walBytes: 0, through: 0, newest, database }
       return
     }
     this.progress.base = null
-    this.progress.chain = base?.id === id ? chainOf(base, version) : null
+    this.progress.chain = base?.id === cut.id ? chainOf(base, version) : null
   }
 
   /** Has every commit so far in a segment, or in the database file as our own checkpoints left it. */

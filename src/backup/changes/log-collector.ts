@@ -1,6 +1,5 @@
-import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { AccountRotation } from '../../base/account-rotation.ts'
-import type { Clock } from '../../base/clock.ts'
+import { type Clock, turnOfTheLoop } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { among, type CollectedLogs, type CollectLimits, type ShippedPlace } from './cell-log.ts'
 import type { ChangeTracker } from './change-tracker.ts'

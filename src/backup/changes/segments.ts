@@ -1,7 +1,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { fsyncDirectory, makeDirectory } from '../../base/durable-files.ts'
-import { removeLong } from '../../base/long-files.ts'
 import { WalReader, walBytes } from '../../engine/wal-file.ts'
 
 /** A copy of a write-ahead log, made before a checkpoint: from its header to its last commit, complete but for what is shipped. */
@@ -75,7 +74,7 @@ export class Segments {
     if (this.#isEmpty) return
     const segments = this.list()
     const superfluous = segments.filter((segment) => !isNeeded(segment))
-    for (const { path: file } of superfluous) removeLong(file)
+    for (const { path: file } of superfluous) fs.rmSync(file, { force: true })
     if (superfluous.length === segments.length) {
       // With the folder goes what an interrupted copy has left.
       fs.rmSync(this.#directory, { recursive: true, force: true })

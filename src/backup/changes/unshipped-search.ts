@@ -1,4 +1,4 @@
-import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
+import { turnOfTheLoop } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
 import type { BackupProgress } from './backup-progress.ts'

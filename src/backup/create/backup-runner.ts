@@ -39,6 +39,8 @@ export interface BackupState extends KnownVersions {
 export interface BackupRun extends CellBackupOptions {
   kind: BackupKind
   origin: BackupOrigin
+  /** Of a new cell, the version with which its history begins is enough. */
+  beginsHistory?: boolean | undefined
   /** The most versions of a chain. */
   chainVersionsMax?: number | undefined
 }
@@ -74,8 +76,7 @@ export class BackupRunner {
           nextVersion,
           versionsMax: chainVersionsMax,
         })
-        // The schedule only wants a history to begin: what is committed is shipped from here on.
-        if (isOrigin && (kind === 'snapshot' || origin !== 'schedule')) continue
+        if (isOrigin && run.beginsHistory !== true) continue
         await retention.backupStored(cellId, result.version, clock.now(), { signal })
         return result
       } catch (error) {

@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto'
 import fs from 'node:fs/promises'
 import path from 'node:path'
 import { FILE_MODE, makeDirectory } from '../../base/durable-files.ts'
-import { removeLongAside } from '../../base/long-files.ts'
 import { writeAll } from '../../base/write-all.ts'
 import { redoLog } from '../../engine/redo-log.ts'
 import type { MemberSource } from '../archive/archive-writer.ts'
@@ -101,7 +100,7 @@ export class BaseCopy {
       await handle?.close()
     } finally {
       // The last two are SQLite's, if a check of the copy was interrupted.
-      for (const suffix of ['', '-wal', '-shm']) await removeLongAside(this.path + suffix)
+      for (const suffix of ['', '-wal', '-shm']) await fs.rm(this.path + suffix, { force: true })
     }
   }
 

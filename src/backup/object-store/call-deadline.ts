@@ -1,5 +1,6 @@
 import { setMaxListeners } from 'node:events'
 import type { Clock, Timer } from '../../base/clock.ts'
+import { COUNT, type Shape } from '../../base/option-shapes.ts'
 import { CellError } from '../../errors.ts'
 
 /** The slowest transfer over a network that a call accepts by default, in bytes per second. */
@@ -12,6 +13,8 @@ export interface Patience {
   /** The slowest transfer that a call accepts, in bytes per second. It adds time for a call's bytes to `deadlineMs`. */
   slowestBytesPerSecond: number
 }
+
+export const PATIENCE: Shape<Patience> = { deadlineMs: COUNT, slowestBytesPerSecond: COUNT }
 
 /**
  * The time limit of one call. The call ends when its time is up, when the caller's signal fires, or when the store is

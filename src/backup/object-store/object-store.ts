@@ -1,3 +1,4 @@
+import { maybe, type Shape, SIGNAL } from '../../base/option-shapes.ts'
 import { CellError } from '../../errors.ts'
 
 /**
@@ -101,6 +102,8 @@ export interface ObjectEntry {
 export interface CallOptions {
   signal?: AbortSignal | undefined
 }
+
+export const CALL: Shape<CallOptions> = { signal: maybe(SIGNAL) }
 
 /** Which uploads to end. */
 export interface SweepOptions extends CallOptions {

@@ -1,5 +1,5 @@
-import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { isError } from '../../base/any-realm.ts'
+import { turnOfTheLoop } from '../../base/clock.ts'
 import { CellError, isCellError } from '../../errors.ts'
 import { corrupt, inObject } from '../archive/backup-errors.ts'
 import { MANIFEST_MEMBER } from '../archive/manifest.ts'

@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto'
 import fs from 'node:fs/promises'
 import path from 'node:path'
 import { FILE_MODE, makeDirectory } from '../../base/durable-files.ts'
-import { removeLongAside } from '../../base/long-files.ts'
 import { writeAll } from '../../base/write-all.ts'
 import { release } from '../archive/block-memory.ts'
 import { type BlockSizes, compressBlock } from '../archive/seekable-zstd.ts'
@@ -71,7 +70,7 @@ export class CompressedBlocks {
     this.#file = undefined
     if (file === undefined) return
     await file.handle.close()
-    await removeLongAside(file.path)
+    await fs.rm(file.path, { force: true })
   }
 
   async #compress(plain: Buffer): Promise<void> {

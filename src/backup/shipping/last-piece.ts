@@ -1,4 +1,4 @@
-import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
+import { turnOfTheLoop } from '../../base/clock.ts'
 import { isCellError } from '../../errors.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
 import type { LogIndex } from './log-index.ts'

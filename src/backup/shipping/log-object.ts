@@ -1,4 +1,4 @@
-import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
+import { turnOfTheLoop } from '../../base/clock.ts'
 import { encodeJsonMember, MANIFEST_MEMBER } from '../archive/manifest.ts'
 import { compressBlock, encodeSeekTable } from '../archive/seekable-zstd.ts'
 import { Spool } from '../archive/spool.ts'

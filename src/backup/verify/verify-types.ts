@@ -1,21 +1,24 @@
-import type { Known } from '../../base/known-names.ts'
+import { FLAG, maybe, type Shape } from '../../base/option-shapes.ts'
+import { BACKUP } from '../versions/backup-options.ts'
 import type { BackupKind, BackupOptions } from '../versions/backup-types.ts'
+import { MOMENT } from '../versions/cell-source.ts'
 import type { ProvenContents } from './verify-version.ts'
 
 /** Which version to prove, and how thoroughly. */
 export interface VerifyOptions extends Omit<BackupOptions, 'permit'> {
   /** Default: the one that a total loss would bring back. That is the newest, or the restored one until there is a newer. */
-  version?: string | undefined
+  version?: string
   /** Runs SQLite's `integrity_check` in place of `quick_check`: it also compares each index with its table. */
   deep?: boolean | undefined
 }
 
-export const VERIFY_NAMES: Known<VerifyOptions> = {
-  signal: true,
-  onProgress: true,
-  version: true,
-  deep: true,
-  requestId: true,
+const { signal, onProgress, requestId } = BACKUP
+export const VERIFY: Shape<VerifyOptions> = {
+  signal,
+  onProgress,
+  requestId,
+  version: MOMENT.version,
+  deep: maybe(FLAG),
 }
 
 /** What was proven. */

@@ -8,7 +8,7 @@ export interface BackupListOptions {
   /** Versions on the page; 100 by default, 1,000 at most. */
   limit?: number | undefined
   /** Refuses the cell with `cell_not_found` if it is not this account's. */
-  accountId?: string | undefined
+  accountId?: string
   signal?: AbortSignal | undefined
 }
 

@@ -62,11 +62,11 @@ export interface MakeBackupOptions extends BackupOptions {
 /** What is restored, and how. */
 export interface RestoreOptions extends BackupOptions {
   /** Default: the newest. Not together with `timestamp`. */
-  version?: string | undefined
+  version?: string
   /** Epoch milliseconds: the cell as it was then, with the last commit at or before that time. Not together with `version`. */
-  timestamp?: number | undefined
+  timestamp?: number
   /** Refuses the cell with `cell_not_found` if it is not this account's. */
-  accountId?: string | undefined
+  accountId?: string
 }
 
 /** What a restore has installed. */
@@ -93,11 +93,11 @@ export interface RestoreResult {
 /** What a restore would restore. */
 export interface PlanOptions {
   /** As for the restore. */
-  version?: string | undefined
+  version?: string
   /** As for the restore. */
-  timestamp?: number | undefined
+  timestamp?: number
   /** Refuses the cell with `cell_not_found` if it is not this account's. */
-  accountId?: string | undefined
+  accountId?: string
   signal?: AbortSignal | undefined
 }
 

@@ -1,4 +1,4 @@
-import { checkNames, type Known } from '../../base/known-names.ts'
+import { type Kind, required, type Shape, TEXT } from '../../base/option-shapes.ts'
 import { CellError } from '../../errors.ts'
 import type { PlanOptions } from './backup-types.ts'
 import { checkVersion } from './object-keys.ts'
@@ -11,19 +11,27 @@ export interface CellSource {
    * Default: the cell as it is now; what is pending is shipped before. What cannot be shipped, because the cell has had no
    * backup since it was restored, for example, is not in it. Not together with `timestamp`.
    */
-  version?: string | undefined
+  version?: string
   /** Epoch milliseconds: the cell as it was then. Not together with `version`. */
-  timestamp?: number | undefined
+  timestamp?: number
 }
 
 /** Stamps have four digits for the year. */
 const TIMESTAMP_MAX = Date.UTC(9999, 0)
 
-const SOURCE_NAMES: Known<CellSource> = { cellId: true, version: true, timestamp: true }
+const TIME: Kind<number> = {
+  what: 'a time in epoch milliseconds, before the year 9999',
+  fits: (value) => Number.isSafeInteger(value) && Number(value) >= 0 && Number(value) < TIMESTAMP_MAX,
+}
+/** Which state of a cell. */
+export const MOMENT: Shape<Pick<CellSource, 'version' | 'timestamp'>> = {
+  version: TEXT,
+  timestamp: TIME,
+}
+export const SOURCE: Shape<CellSource> = { cellId: required(), ...MOMENT }
 
 /** @throws `invalid_request` */
 export function checkSource(source: CellSource): void {
-  checkNames(source, SOURCE_NAMES, { at: 'from.' })
   if (typeof source.cellId === 'string') return
   throw new CellError('invalid_request', 'from.cellId must be the id of a cell.', { field: 'from.cellId' })
 }
@@ -38,14 +46,4 @@ export function checkMoment(
       field: 'timestamp',
     })
   if (version !== undefined) checkVersion(version, cellId)
-  const isTime =
-    Number.isSafeInteger(timestamp) && Number(timestamp) >= 0 && Number(timestamp) < TIMESTAMP_MAX
-  if (timestamp === undefined || isTime) return
-  throw new CellError(
-    'invalid_request',
-    'timestamp must be a time in epoch milliseconds, before the year 9999.',
-    {
-      field: 'timestamp',
-    },
-  )
 }

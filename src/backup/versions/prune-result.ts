@@ -5,7 +5,7 @@ import type { KeepReason } from './retention-verdicts.ts'
 /** How old versions are removed. */
 export interface PruneOptions extends CallOptions {
   /** Only says what would be done. */
-  dryRun?: boolean | undefined
+  dryRun?: boolean
 }
 
 /** One version, what happens to it, and why. */

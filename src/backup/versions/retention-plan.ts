@@ -46,6 +46,7 @@ export const CATALOG_PLAN = 'hourly:3d,daily:30d,monthly:12mo'
  * @throws `invalid_setting`
  */
 export function parsePlan(text: string): RetentionPlan {
+  if (typeof text !== 'string') throw badPlan(`it must be a text such as ${PLAN_DEFAULT}`)
   const steps = text.split(',').map((part) => parseStep(part.trim()))
   for (const [i, step] of steps.entries()) {
     const before = steps[i - 1]

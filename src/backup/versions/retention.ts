@@ -1,15 +1,15 @@
 import type { Clock } from '../../base/clock.ts'
-import { checkNames } from '../../base/known-names.ts'
 import type { Log } from '../../base/log.ts'
+import { checkOptions, type Given } from '../../base/option-shapes.ts'
 import { isClosedConnection, isSqliteError } from '../../engine/sqlite-errors.ts'
 import { toBackupError } from '../archive/backup-errors.ts'
 import type { BackupProgressTable } from '../changes/progress-table.ts'
-import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
+import { CALL, type CallOptions, type ObjectStore } from '../object-store/object-store.ts'
+import { PRUNE } from './backup-options.ts'
 import { listNoted } from './noted-versions.ts'
 import { NotesInProgress } from './notes-in-progress.ts'
 import { backupNotFound } from './object-keys.ts'
 import type { ObjectStoreClaim } from './object-store-claim.ts'
-import { CALL_NAMES, PRUNE_NAMES } from './option-names.ts'
 import type { BackupSummary, PruneOptions, PruneResult } from './prune-result.ts'
 import { Pruner } from './pruner.ts'
 import { type PurgedObjects, purgeObjects } from './purge.ts'
@@ -67,7 +67,7 @@ export class Retention {
     this.#pruner = new Pruner({ ...parts, ...this.#plans, notes: this.#notes })
   }
 
-  /** Call when a backup is stored. Never throws: the backup is stored already, and a later one prunes again. */
+  /** Call when a backup is stored. Never throws: the backup is stored already, and a later one prunes again. @internal */
   async backupStored(cellId: string, version: string, at: number, options: CallOptions = {}): Promise<void> {
     const { table, log } = this.#parts
     try {
@@ -87,8 +87,9 @@ export class Retention {
    * @throws `object_store_unavailable`, `object_store_error`, `backup_corrupt` for notes that cannot be read; `busy` during a
    * purge of the cell, as all that stores notes; `disk_full`
    */
+  prune<O extends PruneOptions & Given<O, PruneOptions>>(cellId: string, options?: O): Promise<PruneResult>
   async prune(cellId: string, options: PruneOptions = {}): Promise<PruneResult> {
-    checkNames(options, PRUNE_NAMES)
+    checkOptions(options, PRUNE)
     return await remembered(this.#inProgress.write(cellId, () => this.#pruner.prune(cellId, options)))
   }
 
@@ -98,31 +99,31 @@ export class Retention {
    * @throws `invalid_version`, `backup_not_found`; `busy` if that takes too long
    */
   async pin(cellId: string, version: string, options: CallOptions = {}): Promise<void> {
-    checkNames(options, CALL_NAMES)
+    checkOptions(options, CALL)
     pinOf(cellId, version)
     await this.#inProgress.write(cellId, () => this.#pin(cellId, version, options))
   }
 
   /** The plan decides over the version again. @throws `invalid_version`, `backup_not_found` */
   async unpin(cellId: string, version: string, options: CallOptions = {}): Promise<void> {
-    checkNames(options, CALL_NAMES)
+    checkOptions(options, CALL)
     await this.#notes.unpin(cellId, version, options)
   }
 
   /** The cell's own plan, in place of the store's; undefined if it has none. */
   async ownPlan(cellId: string, options: CallOptions = {}): Promise<string | undefined> {
-    checkNames(options, CALL_NAMES)
+    checkOptions(options, CALL)
     const { notes } = await listNoted(this.#parts.index, cellId, options)
     return await this.#notes.readPlan(notes, options)
   }
 
-  /** @param plan undefined: the store's plan holds again @throws `invalid_setting` */
-  async setPlan(cellId: string, plan: string | undefined, options: CallOptions = {}): Promise<void> {
-    checkNames(options, CALL_NAMES)
-    if (plan !== undefined) parsePlan(plan)
+  /** @param plan null: the store's plan holds again @throws `invalid_setting` */
+  async setPlan(cellId: string, plan: string | null, options: CallOptions = {}): Promise<void> {
+    checkOptions(options, CALL)
+    if (plan !== null) parsePlan(plan)
     await this.#inProgress.write(cellId, async () => {
       const { notes } = await listNoted(this.#parts.index, cellId, options)
-      await this.#notes.writePlan(cellId, notes, plan, this.#parts.clock.now(), options)
+      await this.#notes.writePlan(cellId, notes, plan ?? undefined, this.#parts.clock.now(), options)
       await this.#parts.endRemovals(cellId, options)
     })
   }
@@ -132,6 +133,7 @@ export class Retention {
    * last may be removed. Call it in order: a later call replaces an earlier one.
    *
    * @throws `backup_not_found` if a prune has removed it meanwhile
+   * @internal
    */
   async recordProven(cellId: string, version: string, options: CallOptions = {}): Promise<void> {
     const record = async () => {
@@ -179,7 +181,7 @@ export class Retention {
     return { ...this.#plans, ...known, ...progress.lag(storeId) }
   }
 
-  /** A cell came back from a version: if this machine knows of no backup of it, this one is known now. Never throws: the cell is back. */
+  /** A cell came back from a version: if this machine knows of no backup of it, this one is known now. Never throws: the cell is back. @internal */
   restored(cellId: string, createdAt: number): void {
     const { table } = this.#parts
     try {
@@ -189,12 +191,12 @@ export class Retention {
     }
   }
 
-  /** Removes everything that the object store holds of a cell, and the local rows. Only for a cell that is deleted. */
+  /** Removes everything that the object store holds of a cell, and the local rows. Only for a cell that is deleted. @internal */
   async purge(cellId: string, { signal }: CallOptions = {}): Promise<PurgedObjects> {
     return await remembered(this.#inProgress.purge(cellId, () => this.#purge(cellId, { signal }), signal))
   }
 
-  /** Removes the local rows of a deleted cell. */
+  /** Removes the local rows of a deleted cell. @internal */
   forget(cellId: string): void {
     this.#parts.table.remove(cellId)
   }

@@ -26,6 +26,10 @@ error. What ran before it stays, and the error names the statement and its line.
 What stands between BEGIN and COMMIT runs as one: all of it or nothing. With
 --json the output is {"results": [...]}.
 
+What sqlite3 app.db .dump writes runs as one, too: its foreign keys are judged
+at the end. A dump with virtual tables, or one that is too large, is imported:
+cells import takes the database itself.
+
 Without a statement, at a terminal, the command is a shell: .help lists its
 commands. It keeps its history in ~/.cellstore_history, for you alone, or in the
 file that CELLSTORE_HISTORY names. If that is empty, it keeps none.
@@ -49,8 +53,7 @@ interface SqlFlags extends StoreFlags {
 }
 
 export function addSqlCommand(program: Command): void {
-  const command = program
-    .command('sql')
+  const command = takingComments(program.command('sql'))
     .summary('run statements on a cell, or a shell')
     .description(
       'Runs one SQL statement on a cell and prints its rows, or a script, or what a person types. The rules and limits for statements are those of the HTTP interface.',
@@ -80,6 +83,22 @@ export function addSqlCommand(program: Command): void {
         await runStoreCommand(flags, (client) => runStatement(client, { cell, sql, params }, flags))
       }
     })
+}
+
+/** `-- words`: no option has a blank in its name. */
+const COMMENT = /^--[^=]*\s/
+/** No argument of a process holds one. */
+const HIDDEN = '\0'
+
+/** Has a command take a word that begins with a comment of SQL as what it is: it looks like an option. */
+function takingComments(command: Command): Command {
+  const parse = command.parseOptions.bind(command)
+  const shown = (words: string[]) => words.map((word) => word.replace(HIDDEN, ''))
+  command.parseOptions = (words) => {
+    const { operands, unknown } = parse(words.map((word) => (COMMENT.test(word) ? HIDDEN + word : word)))
+    return { operands: shown(operands), unknown: shown(unknown) }
+  }
+  return command
 }
 
 function isScript(sql: string | undefined): boolean {

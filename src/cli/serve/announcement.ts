@@ -7,6 +7,8 @@ import type { FirstKeyIssued } from './first-start.ts'
 /** What a node prints on standard output, once, before it answers any request. */
 export interface Announcement {
   address: string
+  /** Whether the console is served. */
+  console: boolean
   store: Pick<StoreCore, 'id' | 'registry' | 'retention' | 'settings'>
   dataDir: string
   objectStore: string
@@ -18,10 +20,11 @@ export function announce(announcement: Announcement, json: boolean): string {
   return json ? `${JSON.stringify(documentOf(announcement))}\n` : forPeople(announcement)
 }
 
-function documentOf({ address, store, dataDir, objectStore, firstKey }: Announcement) {
+function documentOf({ store, dataDir, objectStore, firstKey, ...announcement }: Announcement) {
   const place = {
     version: packageJson.version,
-    address,
+    address: announcement.address,
+    console: consoleOf(announcement) ?? null,
     store_id: store.id,
     data_dir: dataDir,
     object_store: objectStore,
@@ -34,6 +37,10 @@ function documentOf({ address, store, dataDir, objectStore, firstKey }: Announce
     ...place,
     first_key: { id, key: chosen ? null : key.key, name, hint, created_at: timeOf(createdAt) },
   }
+}
+
+function consoleOf({ address, console }: Pick<Announcement, 'address' | 'console'>): string | undefined {
+  return console ? `${address}/console` : undefined
 }
 
 function backupsOf({ registry, retention, settings }: Announcement['store']) {
@@ -75,8 +82,10 @@ ${max_lag_ms === null ? 'what cells commit is in their backups only' : `what cel
   return `${schedule}\n${cells} ${cells === 1 ? 'cell' : 'cells'}: ${stored} stored${since}; ${changed} changed since or never stored${lost}`
 }
 
-function forPeople({ address, store, dataDir, objectStore, firstKey }: Announcement): string {
-  const place = `cellstore ${packageJson.version} serves on ${address}\ndata in ${dataDir}, backups in ${objectStore}\n${backupLines(store)}\n`
+function forPeople({ store, dataDir, objectStore, firstKey, ...announcement }: Announcement): string {
+  const { address } = announcement
+  const console = consoleOf(announcement)
+  const place = `cellstore ${packageJson.version} serves on ${address}${console === undefined ? '' : `\nthe console is at ${console}`}\ndata in ${dataDir}, backups in ${objectStore}\n${backupLines(store)}\n`
   if (firstKey === undefined) return place
   const { key, chosen } = firstKey
   const shown = chosen

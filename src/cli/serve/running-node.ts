@@ -4,6 +4,7 @@ import type { Log } from '../../base/log.ts'
 import { isLoopback } from '../../base/loopback.ts'
 import { StorePaths } from '../../base/store-paths.ts'
 import { CellError, isCellError } from '../../errors.ts'
+import { consoleListener } from '../../http/console-files.ts'
 import { type AccessLogger, DEFAULT_HTTP_LIMITS } from '../../http/handler-options.ts'
 import { METRICS } from '../../http/metrics-audience.ts'
 import { NodeServer, type NodeServerOptions } from '../../http/node-server.ts'
@@ -58,7 +59,8 @@ export class RunningNode {
     try {
       const accessLogger = flags.logLevel === 'debug' ? accessLog : undefined
       const parts = { logger, accessLogger, service, counts }
-      const server = new NodeServer(core, serverOptions(limits, parts))
+      const console = flags.console ? consoleListener() : undefined
+      const server = new NodeServer(core, serverOptions(limits, { ...parts, console }))
       observer.server = server
       node.#server = server
       const firstKey = await issueFirstKey(core, rootKey, flags.objectStoreWait, log)
@@ -68,7 +70,17 @@ export class RunningNode {
       const address = await listen(server, flags.host, flags.port)
       // From here on nothing waits: connections may come in, and none is read before this turn of the event loop is over.
       print(
-        announce({ address, store: core, dataDir: paths.root, objectStore, firstKey }, flags.json === true),
+        announce(
+          {
+            address,
+            console: flags.console,
+            store: core,
+            dataDir: paths.root,
+            objectStore,
+            firstKey,
+          },
+          flags.json === true,
+        ),
       )
       if (firstKey !== undefined) core.firstKey.shown()
       if (node.#owner !== undefined) core.publishSocket(node.#owner.path)

@@ -27,6 +27,8 @@ import { LIMITS } from './limits/limits.ts'
 export interface ServeFlags extends StoreFlags {
   host: string
   port: number
+  /** Whether the console is served at /console. */
+  console: boolean
   durability: Durability
   /** Processes that run the cells. 0: the node's own process runs them. */
   workers: number
@@ -66,6 +68,7 @@ export function addServeFlags(command: Command): Command {
         .env('CELLSTORE_PORT')
         .default(8_787),
     )
+    .option('--no-console', 'serve no page at /console')
   addStoreFlags(command, { logLevel: 'info' })
   addPlanFlags(command)
     .addOption(

@@ -1,6 +1,7 @@
 import { CellError, isCellError } from '../../errors.ts'
 import type { SqlDocument } from '../../service/json/sql-answers.ts'
 import type { CallOptions, StoreClient } from '../store-client.ts'
+import { IMPORT_INSTEAD } from './dump.ts'
 import { type NumberedStatement, placeOf, type ScriptStep, stepsOf } from './script-steps.ts'
 
 /** Statements from a file or from standard input. */
@@ -56,7 +57,8 @@ function explained(error: unknown, step: ScriptStep, where: string): unknown {
   const { code, message, details } = error
   const { index, ...rest } = details
   const failed = step.statements[index ?? 0] ?? onlyOf(step)
-  const what = step.isTransaction ? ' Nothing of its transaction was kept.' : ''
+  const kept = step.isTransaction ? ' Nothing of its transaction was kept.' : ''
+  const what = step.isDump ? `${kept} ${IMPORT_INSTEAD}` : kept
   return new CellError(code, `${where}${capitalized(placeOf(failed))}: ${mended(message, failed)}${what}`, {
     ...rest,
     cause: error.cause,

@@ -1,6 +1,7 @@
 import { type ScriptStatement, statementsOf } from '../../engine/sql-policy/sql-script.ts'
 import { SqlStatement, type StatementVerb } from '../../engine/sql-policy/sql-statement.ts'
 import { CellError } from '../../errors.ts'
+import { batchOfDump, isDump, turnsKeysOff } from './dump.ts'
 
 /** A statement of a script, with its number in it, from 1. */
 export type NumberedStatement = ScriptStatement & { number: number }
@@ -9,11 +10,14 @@ export type NumberedStatement = ScriptStatement & { number: number }
 export interface ScriptStep {
   statements: readonly NumberedStatement[]
   isTransaction: boolean
+  /** The output of `sqlite3 .dump`. */
+  isDump?: boolean
 }
 
 /**
  * Splits a script into what runs one after the other. A cell opens no transaction in SQL, because it would outlive the
  * statement; so what stands between BEGIN and COMMIT becomes one batch. Of a transaction that ends in ROLLBACK nothing runs.
+ * A dump of `sqlite3` turns foreign keys off before it begins: a cell defers them instead.
  *
  * @throws `invalid_request` for a transaction without an end
  */
@@ -28,9 +32,17 @@ export function stepsOf(script: string): ScriptStep[] {
       if (verb === 'BEGIN') begun = { at: statement, statements: [] }
       else steps.push({ statements: [statement], isTransaction: false })
     } else if (verb === 'COMMIT' || verb === 'END' || isRollback(verb, statement)) {
-      const { statements } = begun
+      const { at, statements } = begun
       begun = undefined
-      if (verb !== 'ROLLBACK' && statements.length > 0) steps.push({ statements, isTransaction: true })
+      if (verb === 'ROLLBACK' || statements.length === 0) continue
+      const before = steps.at(-1)?.statements[0]
+      if (before?.number === at.number - 1 && turnsKeysOff(before) && isDump(statements))
+        steps[steps.length - 1] = {
+          statements: batchOfDump(before, statements),
+          isTransaction: true,
+          isDump: true,
+        }
+      else steps.push({ statements, isTransaction: true })
     } else {
       begun.statements.push(statement)
     }

@@ -20,10 +20,11 @@ const PRAGMAS: ReadonlyMap<string, PragmaArgument> = new Map([
   ['function_list', 'none'],
   ['compile_options', 'none'],
   ['user_version', 'number'],
+  ['defer_foreign_keys', 'name or number'],
 ])
 
-/** `pragma_optimize` would write from inside a SELECT, which nothing else does. */
-const WITHOUT_FUNCTION: ReadonlySet<string> = new Set(['optimize'])
+/** `pragma_optimize` would write from inside a SELECT, and `pragma_defer_foreign_keys` tells of a setting: nothing else does. */
+const WITHOUT_FUNCTION: ReadonlySet<string> = new Set(['optimize', 'defer_foreign_keys'])
 const WHOLE_NUMBER = /^(?:\d+|0x[0-9a-f]+)$/i
 /** SQLite silently takes a larger number for 0. */
 const NUMBER_MAX = 2 ** 31 - 1
@@ -40,13 +41,16 @@ export function isAllowedPragmaFunction(name: string): boolean {
  * argument of another kind than it takes.
  */
 export function checkPragma(tokens: SqlTokens, index: number): void {
-  const hasSchema = tokens.is(index + 2, '.')
-  const nameIndex = hasSchema ? index + 3 : index + 1
-  if (hasSchema && nameOf(tokens.at(index + 1)) !== 'main') {
+  const { name, nameIndex } = readPragma(tokens, index)
+  if (nameIndex > index + 1 && nameOf(tokens.at(index + 1)) !== 'main') {
     throw notAllowed('A PRAGMA works only on this cell. Leave out the schema name.')
   }
-  const name = nameOf(tokens.at(nameIndex)) ?? ''
   const argument = PRAGMAS.get(name)
+  if (name === 'foreign_keys') {
+    throw notAllowed(
+      'Foreign keys are always on. To rebuild a table that others refer to, send PRAGMA defer_foreign_keys = ON in the same batch.',
+    )
+  }
   if (argument === undefined) {
     throw notAllowed(
       `This PRAGMA is not allowed here; the engine keeps the settings of a connection. Allowed are ${[...PRAGMAS.keys()].join(', ')}.`,
@@ -56,6 +60,16 @@ export function checkPragma(tokens: SqlTokens, index: number): void {
   if (end === undefined || (tokens.at(end) !== undefined && !tokens.is(end, ';'))) {
     throw notAllowed(`PRAGMA ${name} takes ${ARGUMENT_HELP[argument]} here.`)
   }
+}
+
+/** What a PRAGMA statement, whose first word is at the index, names, and whether it gives a value. */
+export function readPragma(
+  tokens: SqlTokens,
+  index: number,
+): { name: string; nameIndex: number; isSet: boolean } {
+  const nameIndex = tokens.is(index + 2, '.') ? index + 3 : index + 1
+  const isSet = tokens.is(nameIndex + 1, '=') || tokens.is(nameIndex + 1, '(')
+  return { name: nameOf(tokens.at(nameIndex)) ?? '', nameIndex, isSet }
 }
 
 const ARGUMENT_HELP: Record<PragmaArgument, string> = {

@@ -132,7 +132,7 @@ function skipWith(tokens: SqlTokens, index: number): number {
 }
 
 /** The index behind the parentheses that open here, or this index where none do. */
-function skipGroup(tokens: SqlTokens, index: number): number {
+export function skipGroup(tokens: SqlTokens, index: number): number {
   if (!tokens.is(index, '(')) return index
   let depth = 0
   let at = index

@@ -1,8 +1,8 @@
 import { CellError } from '../../errors.ts'
 import type { SqlTokens } from './sql-lexer.ts'
 import { checkReservedUnchanged } from './sql-names.ts'
+import { readPragma } from './sql-pragma.ts'
 import type { StatementHead, StatementVerb } from './sql-statement.ts'
-import { nameOf } from './sql-token.ts'
 
 /** The engine has to know where every transaction begins and ends. */
 const TRANSACTION_VERBS: ReadonlySet<StatementVerb> = new Set([
@@ -45,10 +45,7 @@ export function checkTrustedStatement(tokens: SqlTokens, head: StatementHead): v
 }
 
 function checkPragma(tokens: SqlTokens, verbIndex: number): void {
-  const isQualified = tokens.is(verbIndex + 2, '.')
-  const nameIndex = verbIndex + (isQualified ? 3 : 1)
-  const name = nameOf(tokens.at(nameIndex)) ?? ''
-  const isSet = tokens.is(nameIndex + 1, '=') || tokens.is(nameIndex + 1, '(')
+  const { name, isSet } = readPragma(tokens, verbIndex)
   if (name !== 'wal_checkpoint' && !(ENGINE_PRAGMAS.has(name) && isSet)) return
   throw new CellError(
     'statement_not_allowed',

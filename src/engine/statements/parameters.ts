@@ -96,14 +96,18 @@ export function encodeParam(value: SqlParam | undefined, at: string | number): B
 function encodeNumber(value: number, at: string | number): number | bigint {
   if (Number.isSafeInteger(value)) return BigInt(value)
   if (Number.isNaN(value)) refuseNaN(at)
-  // Beyond 2^53 a whole number may have been rounded before it got here; from 2^63 on it can only be meant as a REAL.
-  if (Number.isInteger(value) && Math.abs(value) < 2 ** 63) {
+  if (mayBeRounded(value)) {
     throw refused(
       at,
       "a whole number beyond ±(2^53−1) may have been rounded; use a bigint, or { type: 'real', value } for a REAL",
     )
   }
   return value
+}
+
+/** Whether it is a whole number beyond ±(2^53−1) that fits in 64 bits: one that does not can only be meant as a REAL. */
+export function mayBeRounded(value: number): boolean {
+  return Number.isInteger(value) && !Number.isSafeInteger(value) && value >= -(2 ** 63) && value < 2 ** 63
 }
 
 function refuseNaN(at: string | number): never {

@@ -2,6 +2,7 @@ import type { Limits } from '../../base/limits.ts'
 import { LruCache } from '../../base/lru-cache.ts'
 import { CellError } from '../../errors.ts'
 import type { CellDatabaseSettings, SqlPolicy } from '../cell-settings.ts'
+import { checkForeignKeyPragma } from '../sql-policy/foreign-key-pragmas.ts'
 import type { OwnersNames } from '../sql-policy/owners-names.ts'
 import { checkStatement } from '../sql-policy/sql-policy.ts'
 import { SqlStatement, type SqlText, type StatementVerb } from '../sql-policy/sql-statement.ts'
@@ -113,11 +114,7 @@ export class PreparedStatements {
     const isAllowed = cached !== undefined && (cached.tenantSafe || policy !== 'tenant')
     if (isAllowed) return cached
     const statement = text instanceof SqlStatement ? text : new SqlStatement(text)
-    if (cached === undefined) {
-      const prepared = this.#prepare(statement, policy)
-      if (keep) this.#cache.set(statement.sql, prepared)
-      return prepared
-    }
+    if (cached === undefined) return this.#prepare(statement, policy, keep)
     checkStatement(statement.takeTokens(), statement.head, this.#owners)
     cached.tenantSafe = true
     return cached
@@ -166,7 +163,7 @@ export class PreparedStatements {
     this.#inserts.clear()
   }
 
-  #prepare(text: SqlStatement, policy: SqlPolicy): PreparedStatement {
+  #prepare(text: SqlStatement, policy: SqlPolicy, keep: boolean): PreparedStatement {
     const { sql } = text
     checkText(sql, this.#limits)
     const tokens = text.takeTokens()
@@ -174,6 +171,7 @@ export class PreparedStatements {
     const isTenant = policy === 'tenant'
     if (isTenant) checkStatement(tokens, head, this.#owners)
     else checkTrustedStatement(tokens, head)
+    const setsKeys = checkForeignKeyPragma(tokens, head, this.#connection.inTransaction)
     // What it makes inside a transaction must be made again if that is rolled back.
     if (this.#beforePrepare(sql)) this.#schemaTouched ||= this.#connection.inTransaction
     const statement: Statement = this.#connection.prepare(sql).safeIntegers()
@@ -188,7 +186,7 @@ export class PreparedStatements {
     const { reader, readonly: isReadonly } = statement
     const changesUnseen = OPTIMIZE.test(sql)
     const changesSchema = !explain && CHANGES_SCHEMA.has(verb)
-    return {
+    const prepared = {
       statement,
       reader,
       onlyReads: reader && isReadonly && QUERIES.has(verb) && !explain && !changesUnseen,
@@ -209,6 +207,8 @@ export class PreparedStatements {
       schemaVersion,
       tenantSafe: isTenant,
     }
+    if (keep && !setsKeys) this.#cache.set(sql, prepared)
+    return prepared
   }
 
   #preparedOnce(sql: string): () => Statement {

@@ -18,7 +18,7 @@ export interface SqlOptions {
   /** Instead of the store's `sqlPolicy`. */
   policy?: SqlPolicy | undefined
   /** True: a statement that could change the cell is refused (`forbidden`), and the policy is `tenant`. */
-  readOnly?: boolean | undefined
+  readOnly?: boolean
   /** `object`, the default: rows by column name. `array`: rows are arrays of values in column order. */
   rowMode?: 'object' | 'array' | undefined
   /** Bounds on the result; without them, all rows are returned. */

@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import type { Limits } from '../../base/limits.ts'
+import { definedOnly } from '../../base/option-shapes.ts'
 import type { BatchableOperation } from '../operations.ts'
 import { flag, list, parseList, text, ttlSeconds, versionOrNull } from './fields.ts'
 import { checkedByHand, noted } from './schema-notes.ts'
@@ -71,12 +72,8 @@ export function decodeMset(
   const parsed = parseList(msetEntrySchema, entries, 'entries', limits)
   return {
     op: 'kv.mset',
-    entries: parsed.map(({ key, value, ttl_seconds, keep_ttl, if_version }) => ({
-      key,
-      value,
-      ttlSeconds: ttl_seconds,
-      keepTtl: keep_ttl,
-      ...(if_version === undefined ? {} : { ifVersion: if_version }),
-    })),
+    entries: parsed.map(({ key, value, ttl_seconds, keep_ttl, if_version }) =>
+      definedOnly({ key, value, ttlSeconds: ttl_seconds, keepTtl: keep_ttl, ifVersion: if_version }),
+    ),
   }
 }

@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import type { Limits } from '../../base/limits.ts'
+import { mayBeRounded } from '../../engine/statements/parameters.ts'
 import { checkSqlLength } from '../../engine/statements/prepared-statements.ts'
 import type { SqlParam, SqlParams } from '../../engine/statements/sql-values.ts'
 import { CellError } from '../../errors.ts'
@@ -147,11 +148,10 @@ export function decodeInteger(value: unknown, exact: boolean, field: string): nu
 
 /**
  * A framework's parser rounds every large integer. Ours keeps those that are written as integers, so that only a fraction
- * or an exponent can be meant here; from 2^63 on it can only be meant as a REAL.
+ * or an exponent can be meant here.
  */
 function checkNotRounded(value: number, exact: boolean, field: Place): void {
-  if (!Number.isInteger(value) || Number.isSafeInteger(value)) return
-  if (exact && Math.abs(value) >= 2 ** 63) return
+  if (Number.isSafeInteger(value) || !Number.isInteger(value) || (exact && !mayBeRounded(value))) return
   throw refused(
     field,
     'is a whole number beyond ±(2^53−1) that may have been rounded: send {"type":"integer","value":"…"} or {"type":"real","value":…}',

@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import type { Limits } from '../../base/limits.ts'
+import { definedOnly } from '../../base/option-shapes.ts'
 import { CellError } from '../../errors.ts'
 import { decodeOperation, operationShape } from '../json/batch-body.ts'
 import { documentOf, encodeEntry, encodePut } from '../json/documents.ts'
@@ -128,13 +129,13 @@ const RULES = {
     isConditional: true,
     read: ({ query = '' }, _, { pageDefault, limits }) => {
       const asked = new Query(query, PAGE_QUERY)
-      const options = {
+      const options = definedOnly({
         prefix: asked.text('prefix'),
         cursor: asked.text('cursor'),
         limit: asked.limit(pageDefault, limits.pageMax),
         reverse: asked.flag('reverse'),
         values: asked.flag('values'),
-      }
+      })
       return { operation: { op: 'kv.list', options } }
     },
   }),

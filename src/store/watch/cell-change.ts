@@ -1,5 +1,5 @@
-import { checkNames, type Known } from '../../base/known-names.ts'
 import type { Limits } from '../../base/limits.ts'
+import { checkOptions, judgedByReader, maybe, type Shape, SIGNAL, TEXT } from '../../base/option-shapes.ts'
 import type { CommitChanges } from '../../engine/watch/commit-recorder.ts'
 import { CellError } from '../../errors.ts'
 
@@ -40,23 +40,28 @@ export type ResetReason =
 /** What of a cell is watched; by default all of its keys and tables. */
 export interface WatchOptions {
   /** Commits that touch keys with this prefix. */
-  prefix?: string | undefined
+  prefix?: string
   /** Commits that touch these tables; together with `prefix`, commits that touch either. */
-  tables?: readonly string[] | undefined
+  tables?: readonly string[]
   /** `id` of the last change that was read. Without it the watch begins with a reset. */
   lastEventId?: string | undefined
   /** Ends the watch: the iterator throws its reason. */
   signal?: AbortSignal | undefined
 }
 
-const WATCH_NAMES: Known<WatchOptions> = { prefix: true, tables: true, lastEventId: true, signal: true }
+const WATCH: Shape<WatchOptions> = {
+  prefix: judgedByReader('the beginning of keys'),
+  tables: judgedByReader('a list of names'),
+  lastEventId: maybe(TEXT),
+  signal: maybe(SIGNAL),
+}
 /** Tables that a watch may name. */
 export const WATCHED_TABLES_MAX = 100
 
 /** @throws `invalid_request`, `invalid_key` */
 export function checkWatchOptions(options: WatchOptions, { keyBytesMax }: Pick<Limits, 'keyBytesMax'>): void {
-  checkNames(options, WATCH_NAMES)
-  const { prefix, tables, lastEventId } = options
+  checkOptions(options, WATCH)
+  const { prefix, tables } = options
   if (prefix !== undefined && (typeof prefix !== 'string' || Buffer.byteLength(prefix) > keyBytesMax)) {
     throw new CellError('invalid_key', `prefix must be a string of at most ${keyBytesMax} bytes.`, {
       field: 'prefix',
@@ -64,11 +69,6 @@ export function checkWatchOptions(options: WatchOptions, { keyBytesMax }: Pick<L
     })
   }
   if (tables !== undefined) checkTables(tables)
-  if (lastEventId !== undefined && typeof lastEventId !== 'string') {
-    throw new CellError('invalid_request', 'lastEventId must be the id of a change.', {
-      field: 'lastEventId',
-    })
-  }
 }
 
 function checkTables(tables: readonly string[]): void {

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import type { Clock, Timer } from '../../base/clock.ts'
+import { type Clock, setImmediate, type Timer } from '../../base/clock.ts'
+
 import { Emitter } from '../../base/emitter.ts'
 import type { Limits } from '../../base/limits.ts'
 import { FairShares } from '../../engine/fair-shares.ts'

@@ -1,3 +1,5 @@
+import { COUNT, type Shape } from '../../base/option-shapes.ts'
+
 /** How much of the past is kept, for those who come back. */
 export interface WatchSettings {
   /** Bytes of the newest commits of a watched cell; 1 MiB by default. */
@@ -13,4 +15,10 @@ export const DEFAULT_WATCH_SETTINGS: Readonly<WatchSettings> = {
   cellBytesMax: MIB,
   totalBytesMax: 64 * MIB,
   keepMs: 60_000,
+}
+
+export const WATCH_SETTINGS: Shape<WatchSettings> = {
+  cellBytesMax: COUNT,
+  totalBytesMax: COUNT,
+  keepMs: COUNT,
 }

@@ -20,15 +20,14 @@ import type {
 } from '../protocol/archiver-protocol.ts'
 import { dieWithout, listenToNode, writeToNode } from '../protocol/child-side.ts'
 import { logToNode } from '../protocol/log-message.ts'
-import { encodeMessage } from '../protocol/messages.ts'
+import { Outbox } from '../protocol/outbox.ts'
 import { toWireError } from '../protocol/wire-error.ts'
 import { CheckProcesses } from './check-processes.ts'
-import { Outbox } from './outbox.ts'
 import { RemoteCells } from './remote-cells.ts'
 
-const outbox = new Outbox(systemClock, writeToNode)
-const send = (message: FromArchiver) => outbox.send(encodeMessage({ message }))
-const sendSoon = (message: FromArchiver) => outbox.sendSoon(encodeMessage({ message }))
+const outbox = new Outbox<FromArchiver>(systemClock, writeToNode)
+const send = (message: FromArchiver) => outbox.send(message)
+const sendSoon = (message: FromArchiver) => outbox.postSoon(message)
 const log = logToNode(send)
 
 /**
@@ -64,7 +63,7 @@ class ArchiverMain {
         void this.#flush(message)
         break
       case 'answer':
-        this.#cells.answer(message.id, message.value, message.error)
+        this.#cells.answer(message)
         break
       case 'ping':
         send({ type: 'pong' })

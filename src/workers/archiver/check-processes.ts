@@ -6,8 +6,6 @@ import type { Log } from '../../base/log.ts'
 import { LruCache } from '../../base/lru-cache.ts'
 import { CellError } from '../../errors.ts'
 import { CheckerProcess } from '../children/checker-process.ts'
-import { ownChild } from '../children/child.ts'
-import { spawnWanted } from '../children/spawn-child.ts'
 
 /** Each takes a core. */
 const AT_ONCE = 2
@@ -61,11 +59,7 @@ export class CheckProcesses implements SeparateChecks {
   }
 
   async #check(task: CheckTask, bytes: number, signal: AbortSignal | undefined) {
-    const checker = await CheckerProcess.start(bytes, {
-      clock: this.#clock,
-      log: this.#log,
-      start: (wanted) => ownChild(spawnWanted(wanted)),
-    })
+    const checker = new CheckerProcess(bytes, this.#clock, this.#log)
     const abandon = () => checker.kill()
     signal?.addEventListener('abort', abandon, { once: true })
     if (signal?.aborted === true) abandon()

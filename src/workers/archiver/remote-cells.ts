@@ -2,7 +2,7 @@ import type { CellPort } from '../../backup/archiver/cell-port.ts'
 import type { CollectedLook } from '../../backup/changes/cell-log.ts'
 import { type PackedPiece, unpackLogs } from '../../backup/changes/packed-logs.ts'
 import type { CellCall, FromArchiver } from '../protocol/archiver-protocol.ts'
-import { fromWireError, type WireError } from '../protocol/wire-error.ts'
+import { type Answer, OpenCalls } from '../protocol/open-calls.ts'
 
 /** The archiver's way to the cells of its node. */
 export class RemoteCells {
@@ -16,25 +16,19 @@ export class RemoteCells {
       },
   })
   readonly #send: (message: FromArchiver) => void
-  readonly #waiting = new Map<number, PromiseWithResolvers<unknown>>()
-  #calls = 0
+  readonly #calls = new OpenCalls<unknown>()
 
   constructor(send: (message: FromArchiver) => void) {
     this.#send = send
   }
 
-  answer(id: number, value: unknown, error: WireError | undefined): void {
-    const waiting = this.#waiting.get(id)
-    this.#waiting.delete(id)
-    if (error === undefined) waiting?.resolve(value)
-    else waiting?.reject(fromWireError(error))
+  answer(answer: Answer): void {
+    this.#calls.settle(answer)
   }
 
   #call(call: CellCall): Promise<unknown> {
-    const id = ++this.#calls
-    const waiting = Promise.withResolvers<unknown>()
-    this.#waiting.set(id, waiting)
+    const { id, promise } = this.#calls.begin(undefined)
     this.#send({ type: 'call', id, call })
-    return waiting.promise
+    return promise
   }
 }

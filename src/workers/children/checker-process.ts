@@ -1,11 +1,10 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import type { FromChecker, ToChecker } from '../protocol/checker-protocol.ts'
-import type { Wanted } from '../protocol/fork-server-protocol.ts'
 import { logForChild } from '../protocol/log-message.ts'
 import { fromWireError } from '../protocol/wire-error.ts'
-import type { Child } from './child.ts'
 import { ChildLink } from './child-link.ts'
+import { spawnChecker } from './spawn-child.ts'
 
 /** Bytes of memory that a check may take: SQLite reads page by page. */
 const MEMORY_BYTES = 256 * 1_048_576
@@ -25,22 +24,12 @@ export class CheckerProcess {
 
   /**
    * @param bytes of the database
-   * @param start starts a process
-   * @throws as `start`
+   * @throws the system's error if it can't start another process
    */
-  static async start(
-    bytes: number,
-    { clock, log, start }: { clock: Clock; log: Log; start(wanted: Wanted): Child | Promise<Child> },
-  ): Promise<CheckerProcess> {
-    const msMax = CHECK_MS_MIN + Math.ceil(bytes / BYTES_PER_MS_MIN)
-    const cpuSeconds = Math.ceil(msMax / 1_000) + CPU_SECONDS_MORE
-    const child = await start({ child: 'checker', memoryMax: MEMORY_BYTES, cpuSeconds })
-    return new CheckerProcess(child, msMax, clock, log)
-  }
-
-  private constructor(child: Child, msMax: number, clock: Clock, log: Log) {
+  constructor(bytes: number, clock: Clock, log: Log) {
     this.#clock = clock
-    this.#msMax = msMax
+    this.#msMax = CHECK_MS_MIN + Math.ceil(bytes / BYTES_PER_MS_MIN)
+    const child = spawnChecker(MEMORY_BYTES, Math.ceil(this.#msMax / 1_000) + CPU_SECONDS_MORE)
     this.#link = new ChildLink(child, (message) => {
       if (message.type === 'done') {
         this.#done = message

@@ -1,17 +1,15 @@
-import { type ChildProcess, fork, spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import fs from 'node:fs'
 import os from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { lowerPriority } from '../../base/lower-priority.ts'
 import { childOptions, NEW_SPACE_OF_CHILDREN } from '../../base/v8-options.ts'
-import type { Wanted } from '../protocol/fork-server-protocol.ts'
 
 /** In a clone the entries are TypeScript files; in the package they are bundles of their own. */
 const isClone = import.meta.url.endsWith('.ts')
 const WORKER = entryOf('../worker/worker-main.ts', './worker.js')
 const ARCHIVER = entryOf('../archiver/archiver-main.ts', './archiver.js')
 const CHECKER = entryOf('../checker/checker-main.ts', './checker.js')
-const FORK_SERVER = entryOf('../fork-server/fork-server-main.ts', './fork-server.js')
 
 const SHELL = '/bin/sh'
 /** A core dump would hold what tenants store. */
@@ -36,32 +34,26 @@ const PASSED_FOR_S3 =
   /^(AWS_\w+|NODE_(EXTRA_CA_CERTS|TLS_REJECT_UNAUTHORIZED|USE_ENV_PROXY|USE_SYSTEM_CA)|SSL_CERT_(FILE|DIR)|(HTTPS?|NO)_PROXY)$/i
 
 /**
- * Starts the process that starts others for a node: it has no secret, so those have none.
+ * Starts a worker. Beyond its limit of memory, allocations fail: SQLite then fails the statement, and V8 aborts the process. Without a
+ * shell to set the limit, the node only checks a worker's resident memory from outside.
  *
+ * @param memoryMax bytes that it may allocate
  * @throws the system's error if it can't start another process
  */
-export function spawnForkServer(): ChildProcess {
-  const env = childEnvironment(PASSED)
-  const child = fork(FORK_SERVER, [String(process.pid)], {
-    execArgv: childOptions(env['NODE_OPTIONS']),
-    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
-    env,
-  })
-  return withPid(child)
+export function spawnWorker(memoryMax: number): ChildProcess {
+  return spawnChild([WORKER], { data: limitOf(memoryMax) }, childEnvironment(PASSED))
 }
 
 /**
- * Starts a worker, or a process for one check. Beyond its limit of memory, allocations fail: SQLite then fails the statement, and V8
- * aborts the process. Without a shell to set the limit, the node only checks a worker's resident memory from outside. Beyond its
- * limit of processor time a check ends: it must not outlive its parent for long, although it is inside SQLite and can't notice.
+ * Starts a process for one check. It ends beyond its limit of processor time: it must not outlive its parent for long, although it is
+ * inside SQLite and can't notice.
  *
+ * @param memoryMax bytes that it may allocate
  * @throws the system's error if it can't start another process
  */
-export function spawnWanted(wanted: Wanted): ChildProcess {
-  const data = limitOf(wanted.memoryMax)
-  const env = childEnvironment(PASSED)
-  if (wanted.child === 'worker') return spawnChild([WORKER], { data }, env)
-  return spawnChild([CHECKER], { data, cpu: String(wanted.cpuSeconds) }, env)
+export function spawnChecker(memoryMax: number, cpuSeconds: number): ChildProcess {
+  const limits = { data: limitOf(memoryMax), cpu: String(cpuSeconds) }
+  return spawnChild([CHECKER], limits, childEnvironment(PASSED))
 }
 
 function limitOf(memoryMax: number): string {
@@ -101,10 +93,7 @@ function spawnChild(
   const [command = '', ...rest] = fs.existsSync(SHELL)
     ? [SHELL, '-c', WITH_LIMITS, SHELL, data, cpu, ...program]
     : program
-  return withPid(spawn(command, rest, { stdio: ['ignore', 'ignore', 'inherit', 'pipe', 'pipe'], env }))
-}
-
-function withPid(child: ChildProcess): ChildProcess {
+  const child = spawn(command, rest, { stdio: ['ignore', 'ignore', 'inherit', 'pipe', 'pipe'], env })
   if (child.pid !== undefined) return child
   child.once('error', () => {})
   throw new Error('The system could not start another process. Check its limits on processes and memory.')

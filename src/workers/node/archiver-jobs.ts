@@ -5,7 +5,7 @@ import type { RestoreResult } from '../../backup/versions/backup-types.ts'
 import type { Log } from '../../base/log.ts'
 import { CellError } from '../../errors.ts'
 import type { ArchiverJob, FromArchiver, ServedCells, ToArchiver } from '../protocol/archiver-protocol.ts'
-import { fromWireError } from '../protocol/wire-error.ts'
+import { type Answer, type OpenCall, OpenCalls } from '../protocol/open-calls.ts'
 
 /** A new cell from a backup takes its turn among the restores. */
 const LANE_OF: Readonly<Record<ArchiverJob['job'], Lane>> = {
@@ -19,11 +19,9 @@ const LANE_OF: Readonly<Record<ArchiverJob['job'], Lane>> = {
 /** A job that has ended so many processes is given up: it may be the cause. */
 const CRASHES_MAX = 3
 
-interface PendingJob {
+interface JobState {
   job: ArchiverJob
   options: JobOptions
-  resolve(value: unknown): void
-  reject(error: unknown): void
   /** Its turn has come in the present process. */
   hasBegun: boolean
   /** Why it was not permitted when its turn came. */
@@ -36,6 +34,8 @@ interface PendingJob {
   goOn?: (() => void) | undefined
 }
 
+type PendingJob = OpenCall<unknown, JobState>
+
 export interface ArchiverJobsParts {
   cells: ServedCells
   log: Log
@@ -46,8 +46,7 @@ export interface ArchiverJobsParts {
 /** The jobs that an archiver has not answered yet. They outlive its process. */
 export class ArchiverJobs {
   readonly #parts: ArchiverJobsParts
-  readonly #pending = new Map<number, PendingJob>()
-  #ids = 0
+  readonly #pending = new OpenCalls<unknown, JobState>()
   #idle = Promise.withResolvers<void>()
 
   constructor(parts: ArchiverJobsParts) {
@@ -57,19 +56,16 @@ export class ArchiverJobs {
   async run(job: ArchiverJob, options: JobOptions): Promise<unknown> {
     const { signal } = options
     if (signal?.aborted === true) throw toBackupError(signal.reason, signal)
-    const id = ++this.#ids
-    const abort = () => this.#abort(id, signal)
+    const pending = this.#pending.begin({ job, options, hasBegun: false, crashes: 0 })
+    const abort = () => this.#abort(pending, signal)
     signal?.addEventListener('abort', abort, { once: true })
     try {
-      return await new Promise((resolve, reject) => {
-        this.#pending.set(id, { job, options, resolve, reject, hasBegun: false, crashes: 0 })
-        this.#parts.send({ type: 'job', id, job })
-      })
+      this.#parts.send({ type: 'job', id: pending.id, job })
+      return await pending.promise
     } catch (error) {
       throw toBackupError(error, signal)
     } finally {
       signal?.removeEventListener('abort', abort)
-      this.#pending.delete(id)
       this.#idle.resolve()
       this.#idle = Promise.withResolvers()
     }
@@ -77,8 +73,8 @@ export class ArchiverJobs {
 
   get load(): ArchiverLoad {
     const of = (lane: Lane) => {
-      const jobs = [...this.#pending.values()].filter(({ job }) => LANE_OF[job.job] === lane)
-      const running = jobs.filter(({ hasBegun }) => hasBegun).length
+      const jobs = [...this.#pending].filter(({ about }) => LANE_OF[about.job.job] === lane)
+      const running = jobs.filter(({ about }) => about.hasBegun).length
       return { waiting: jobs.length - running, running }
     }
     return { restore: of('restore'), backup: of('backup'), verify: of('verify') }
@@ -86,49 +82,44 @@ export class ArchiverJobs {
 
   /** The cells of the jobs that run. */
   get begunCells(): string[] {
-    const begun = [...this.#pending.values()].filter(({ hasBegun }) => hasBegun)
-    return begun.map(({ job }) => job.request.cellId)
-  }
-
-  /** Whether an account has asked for a job that works on the cell, and not the owner of the store, the schedule, or the recovery of what is lost. */
-  isAskedFor(cellId: string): boolean {
-    for (const { job } of this.#pending.values()) if (isAskedFor(job, cellId)) return true
-    return false
+    const begun = [...this.#pending].filter(({ about }) => about.hasBegun)
+    return begun.map(({ about }) => about.job.request.cellId)
   }
 
   raise(cellId: string, need: Need): void {
-    for (const { job } of this.#pending.values()) if (job.request.cellId === cellId) job.request.need = need
+    for (const { about } of this.#pending)
+      if (about.job.request.cellId === cellId) about.job.request.need = need
     this.#parts.send({ type: 'raise', cellId, need })
   }
 
   /** A new process is ready. */
   sendAll(): void {
-    for (const [id, { job, switched }] of this.#pending)
-      if (switched === undefined) this.#parts.send({ type: 'job', id, job })
+    for (const { id, about } of this.#pending)
+      if (about.switched === undefined) this.#parts.send({ type: 'job', id, job: about.job })
   }
 
   /** The archiver asks this process before it touches the cell, so a job without a permit ends before that. */
   begun(id: number): void {
-    const job = this.#pending.get(id)
-    if (job === undefined) return
-    job.hasBegun = true
-    job.options.onBegin?.()
+    const state = this.#pending.get(id)?.about
+    if (state === undefined) return
+    state.hasBegun = true
+    state.options.onBegin?.()
     try {
-      job.options.permit?.check()
+      state.options.permit?.check()
     } catch (refusal) {
-      job.refusal = refusal
+      state.refusal = refusal
       this.#parts.send({ type: 'abort', id })
     }
   }
 
   progress({ id, event }: Extract<FromArchiver, { type: 'progress' }>): void {
-    this.#pending.get(id)?.options.onProgress?.(event)
+    this.#pending.get(id)?.about.options.onProgress?.(event)
   }
 
-  settle({ id, value, error }: Extract<FromArchiver, { type: 'reply' }>): void {
-    const job = this.#pending.get(id)
-    if (error === undefined) job?.resolve(value)
-    else job?.reject(job.refusal ?? fromWireError(error))
+  settle(answer: Answer): void {
+    const job = this.#pending.get(answer.id)
+    if (answer.error !== undefined && job?.about.refusal !== undefined) job.reject(job.about.refusal)
+    else this.#pending.settle(answer)
   }
 
   /**
@@ -136,9 +127,9 @@ export class ArchiverJobs {
    * would take the restored state for the one that it replaces.
    */
   switching(cellId: string, result: RestoreResult, installed: Promise<unknown>): void {
-    for (const each of this.#pending.values())
-      if (each.hasBegun && each.job.job === 'restore' && each.job.request.cellId === cellId)
-        each.switched = installed.then(
+    for (const { about } of this.#pending)
+      if (about.hasBegun && about.job.job === 'restore' && about.job.request.cellId === cellId)
+        about.switched = installed.then(
           () => result,
           () => undefined,
         )
@@ -146,51 +137,56 @@ export class ArchiverJobs {
 
   /** The process has ended, and another one will take its place. */
   processEnded(): void {
-    for (const [id, job] of this.#pending) this.#unlessSwitched(job, () => this.#interrupted(id, job))
+    for (const job of this.#pending) this.#unlessSwitched(job, () => this.#interrupted(job))
   }
 
   rejectAll(error: CellError): void {
-    for (const job of this.#pending.values()) this.#unlessSwitched(job, () => this.#giveUp(job, error))
+    for (const job of this.#pending) this.#unlessSwitched(job, () => this.#giveUp(job, error))
   }
 
   /** Of those that are left, nobody knows whether their switch will be done: the next start clears up after it. */
   abandonAll(error: CellError): void {
-    for (const { reject } of this.#pending.values()) reject(error)
+    this.#pending.rejectAll(error)
   }
 
-  #interrupted(id: number, job: PendingJob): void {
-    const isCrash = job.hasBegun
-    job.hasBegun = false
-    if (job.refusal !== undefined) job.reject(job.refusal)
-    else if (job.options.signal?.aborted === true) job.reject(job.options.signal.reason)
-    else if (isCrash && ++job.crashes === CRASHES_MAX) this.#giveUpLogged(job, endedAgain())
+  #interrupted(pending: PendingJob): void {
+    const { id, about, reject } = pending
+    const isCrash = about.hasBegun
+    about.hasBegun = false
+    if (about.refusal !== undefined) reject(about.refusal)
+    else if (about.options.signal?.aborted === true) reject(about.options.signal.reason)
+    else if (isCrash && ++about.crashes === CRASHES_MAX) this.#giveUpLogged(pending, endedAgain())
     // If the next process is ready already, it did not get this one.
-    else this.#parts.send({ type: 'job', id, job: job.job })
+    else this.#parts.send({ type: 'job', id, job: about.job })
   }
 
   /** For a job whose process has ended: answers it if its switch is done, and otherwise goes on, once. */
-  #unlessSwitched(job: PendingJob, goOn: () => void): void {
-    if (job.switched === undefined) {
+  #unlessSwitched(pending: PendingJob, goOn: () => void): void {
+    const { about } = pending
+    if (about.switched === undefined) {
       goOn()
       return
     }
-    const isWaiting = job.goOn !== undefined
+    const isWaiting = about.goOn !== undefined
     // The next process may have ended too, or the store is being closed.
-    job.goOn = goOn
-    if (!isWaiting) void this.#answerSwitched(job, job.switched)
+    about.goOn = goOn
+    if (!isWaiting) void this.#answerSwitched(pending, about.switched)
   }
 
-  async #answerSwitched(job: PendingJob, switched: Promise<RestoreResult | undefined>): Promise<void> {
+  async #answerSwitched(
+    { about, resolve }: PendingJob,
+    switched: Promise<RestoreResult | undefined>,
+  ): Promise<void> {
     const result = await switched
-    const { goOn } = job
-    job.switched = undefined
-    job.goOn = undefined
+    const { goOn } = about
+    about.switched = undefined
+    about.goOn = undefined
     if (result === undefined) {
       goOn?.()
       return
     }
-    await this.#clearUp(job.job)
-    job.resolve(result)
+    await this.#clearUp(about.job)
+    resolve(result)
   }
 
   /** Resolves once every job was answered. */
@@ -199,19 +195,19 @@ export class ArchiverJobs {
   }
 
   /** Without a process, nothing of the job runs, unless it is a switch. Otherwise its answer comes once it has cleaned up. */
-  #abort(id: number, signal: AbortSignal | undefined): void {
-    const job = this.#pending.get(id)
-    if (!this.#parts.send({ type: 'abort', id }) && job?.switched === undefined) job?.reject(signal?.reason)
+  #abort({ id, about, reject }: PendingJob, signal: AbortSignal | undefined): void {
+    if (!this.#parts.send({ type: 'abort', id }) && about.switched === undefined) reject(signal?.reason)
   }
 
-  #giveUpLogged(job: PendingJob, err: CellError): void {
-    const { cellId } = job.job.request
-    this.#parts.log.error({ cellId, job: job.job.job, err }, 'a job of the archiver was given up')
-    this.#giveUp(job, err)
+  #giveUpLogged(pending: PendingJob, err: CellError): void {
+    const { job } = pending.about
+    const { cellId } = job.request
+    this.#parts.log.error({ cellId, job: job.job, err }, 'a job of the archiver was given up')
+    this.#giveUp(pending, err)
   }
 
-  #giveUp({ job, reject }: PendingJob, error: CellError): void {
-    void this.#clearUp(job)
+  #giveUp({ about, reject }: PendingJob, error: CellError): void {
+    void this.#clearUp(about.job)
     reject(error)
   }
 
@@ -235,19 +231,4 @@ function endedAgain(): CellError {
     `The archiver process ended ${CRASHES_MAX} times during this backup or restore. Try again.`,
     { retryAfterMs: 5_000 },
   )
-}
-
-function isAskedFor({ job, request }: ArchiverJob, cellId: string): boolean {
-  switch (job) {
-    case 'backup':
-      return request.cellId === cellId && request.origin === 'tenant'
-    case 'restore':
-      return request.cellId === cellId && request.accountId !== undefined
-    case 'branch':
-      return [request.cellId, request.source].includes(cellId) && request.accountId !== undefined
-    // These do nothing with a cell here.
-    case 'verify':
-    case 'settle':
-      return false
-  }
 }

@@ -24,6 +24,7 @@ import type { RestoreResult } from '../../backup/versions/backup-types.ts'
 import { backOffMs } from '../../base/back-off.ts'
 import { type Clock, type Timer, within } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
+import { unlessAborted } from '../../base/unless-aborted.ts'
 import type { ProcessIdentity } from '../../catalog/directory-lock.ts'
 import { CellError } from '../../errors.ts'
 import type { ChildLink } from '../children/child-link.ts'
@@ -36,9 +37,9 @@ import type {
   ToArchiver,
 } from '../protocol/archiver-protocol.ts'
 import { logForChild } from '../protocol/log-message.ts'
+import { OpenCalls } from '../protocol/open-calls.ts'
 import { fromWireError, toWireError } from '../protocol/wire-error.ts'
 import { ArchiverJobs } from './archiver-jobs.ts'
-import { RemoteFlushes } from './remote-flushes.ts'
 import { SilenceWatch } from './silence-watch.ts'
 
 type ArchiverLink = ChildLink<ToArchiver, FromArchiver>
@@ -79,7 +80,8 @@ const CANCEL_MS = 3_000
 export class ArchiverProcess implements ArchiverClient {
   readonly #parts: ArchiverProcessParts
   readonly #jobs: ArchiverJobs
-  readonly #flushes = new RemoteFlushes((flush) => this.#send({ type: 'flush', ...flush }))
+  /** Flushes that it has not answered. Another archiver gets them all: its look at the cells is a later one. */
+  readonly #flushes = new OpenCalls<Flushed, FlushOptions['about']>()
   #shipping: ShippingState | undefined
   #child: ArchiverLink | undefined
   #isReady = false
@@ -141,11 +143,6 @@ export class ArchiverProcess implements ArchiverClient {
     return this.#jobs.load
   }
 
-  /** See {@link ArchiverJobs.isAskedFor}. */
-  isAskedFor(cellId: string): boolean {
-    return this.#jobs.isAskedFor(cellId)
-  }
-
   raise(cellId: string, need: Need): void {
     this.#jobs.raise(cellId, need)
   }
@@ -153,7 +150,10 @@ export class ArchiverProcess implements ArchiverClient {
   async flush(signal?: AbortSignal, options?: Pick<FlushOptions, 'about'>): Promise<Flushed> {
     this.assertRunning()
     if (this.#parts.settings.shipping === undefined) throw notShipped()
-    return await this.#flushes.run(signal, options)
+    signal?.throwIfAborted()
+    const { id, promise } = this.#flushes.begin(options?.about)
+    this.#send({ type: 'flush', id, about: options?.about })
+    return await unlessAborted(promise, signal)
   }
 
   get shipping(): ShippingStatus | undefined {
@@ -205,7 +205,7 @@ export class ArchiverProcess implements ArchiverClient {
         this.#isReady = true
         this.#watch = this.#newWatch(child)
         this.#jobs.sendAll()
-        this.#flushes.sendAll()
+        for (const { id, about } of this.#flushes) this.#send({ type: 'flush', id, about })
         break
       case 'pong':
         this.#watch?.answered()

@@ -6,7 +6,6 @@ import { type ArchiverStart, type Archiving, newArchiving } from '../../store/ar
 import { jobQueueLimits, shippingSettings } from '../../store/settings.ts'
 import type { StoreCore } from '../../store/store-core.ts'
 import type { Upkeep } from '../../store/upkeep.ts'
-import { ownChild } from '../children/child.ts'
 import { ChildLink } from '../children/child-link.ts'
 import { spawnArchiver } from '../children/spawn-child.ts'
 import { ArchiverProcess } from './archiver-process.ts'
@@ -26,7 +25,7 @@ export function archivingOfNode(
   workers: WorkerPool,
   upkeep: Upkeep,
   objectStore: string | undefined,
-  deletions: Pick<CellDeletions, 'isAskedFor' | 'untilMoved'>,
+  deletions: Pick<CellDeletions, 'untilMoved'>,
 ): Archiving<ArchiverProcess> | undefined {
   if (objectStore === undefined) return undefined
   const isLocal = (id: string) => {
@@ -38,9 +37,8 @@ export function archivingOfNode(
     isLocal,
     look: async (cellId) => void (await workers.runTask({ task: 'look-at-log', cellId })),
     newArchiver: (start) => {
-      const isAskedFor = (cellId: string) => deletions.isAskedFor(cellId) || archiver.isAskedFor(cellId)
       const untilMoved = (cellId: string) => deletions.untilMoved(cellId)
-      const cells = new NodeCells({ core, workers, upkeep, isLocal, isAskedFor, untilMoved, ...start })
+      const cells = new NodeCells({ core, workers, upkeep, isLocal, untilMoved, ...start })
       const archiver: ArchiverProcess = newArchiver(core, cells, objectStore, start)
       const { destination, guard } = start
       destination.settled = settledBy(archiver)
@@ -77,7 +75,7 @@ function newArchiver(
     startedAt: core.observed.startedAt,
     clock,
     log,
-    spawn: (take) => new ChildLink(ownChild(spawnArchiver(objectStore)), take),
+    spawn: (take) => new ChildLink(spawnArchiver(objectStore), take),
     publish: (identity) => core.publishArchiver(identity),
     epoch: () => guard.epoch,
     onTakenOver: (error) => guard.lose(error),

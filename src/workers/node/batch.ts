@@ -32,8 +32,6 @@ export interface FinishedBatch {
   returned: QueuedOperation[]
   /** The cells of which operations ran. */
   ran: CellTime[]
-  /** Milliseconds of the disk that cells have taken since the last batch, these and others. */
-  disk: readonly [cellId: string, ms: number][]
 }
 
 /**
@@ -71,11 +69,6 @@ export class Batch {
 
   get statement(): RunningStatement | undefined {
     return this.#statement
-  }
-
-  /** The longest time that one of its operations may take that have no answer yet. */
-  get deadlineMs(): number {
-    return Math.max(0, ...this.#operations.map(({ isSettled, statementMs }) => (isSettled ? 0 : statementMs)))
   }
 
   /** Set once the batch is done. */
@@ -128,9 +121,9 @@ export class Batch {
     return this.#cells.some(([first]) => first?.cellId === cellId)
   }
 
-  /** Whether operations on other cells wait for this batch. */
-  holdsOtherThan(cellId: string): boolean {
-    return this.#operations.some((each) => !each.isSettled && each.cellId !== cellId)
+  /** Whether such an operation waits for its answer. */
+  waits(isSuch: (operation: QueuedOperation) => boolean): boolean {
+    return this.#operations.some((each) => !each.isSettled && isSuch(each))
   }
 
   /** After the worker ended: what may have been committed, and what must run again. */
@@ -142,7 +135,7 @@ export class Batch {
     return { provisional, notRun }
   }
 
-  #finish({ returned = [], spent = [], disk = [] }: Extract<BatchMessage, { type: 'done' }>): void {
+  #finish({ returned = [], spent = [] }: Extract<BatchMessage, { type: 'done' }>): void {
     const notStarted = new Set(returned.map((index) => this.#at(index)))
     const spentMs = new Map(spent)
     const ran = this.#cells.flatMap((operations, i): CellTime[] => {
@@ -153,7 +146,7 @@ export class Batch {
       const ms = spentMs.get(i) ?? 0
       return [{ cellId, accountId, ms, operations: started.length }]
     })
-    this.#finished = { returned: [...notStarted], ran, disk }
+    this.#finished = { returned: [...notStarted], ran }
   }
 
   #takeResults(

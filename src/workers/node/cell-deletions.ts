@@ -25,18 +25,11 @@ export class CellDeletions {
   readonly #deletions = new KeyedQueue()
   /** By account, one at a time: the thread pool serves its queue in the order of arrival. */
   readonly #removals = new KeyedQueue()
-  /** The cells whose last backup is made because an account deletes them. */
-  readonly #asked = new Set<string>()
   /** The cells that are being marked as deleted, or are so and have their files in place. */
   readonly #leaving = new Map<string, Promise<unknown>>()
 
   constructor(parts: CellDeletionsParts) {
     this.#parts = parts
-  }
-
-  /** Whether a backup of the cell is made because an account deletes it. The schedule is its origin, and the account pays. */
-  isAskedFor(cellId: string): boolean {
-    return this.#asked.has(cellId)
   }
 
   /** Resolves once no deletion is about to move the cell's files: what is built in their place from now on stays. */
@@ -59,7 +52,7 @@ export class CellDeletions {
     assertRunning()
     const { accountId } = core.registry.require(cellId)
     // All that is acknowledged is in the last backup: what comes from here on waits, and then finds no cell.
-    const resume = await workers.pause(cellId, { isAskedFor: options.permit?.accountId !== undefined })
+    const resume = await workers.pause(cellId)
     const remove = await this.#takeOut(cellId, accountId, options).finally(resume)
     await this.#removals.run(accountId ?? '', remove)
     await confirmRecord(cellId)
@@ -71,7 +64,7 @@ export class CellDeletions {
     accountId: string | null,
     options: ServedDeleteOptions,
   ): Promise<() => Promise<void>> {
-    await this.#storeLast(cellId, options.permit?.accountId)
+    await this.#parts.storeLast(cellId)
     const leaving = this.#moveAside(cellId, accountId, options)
     this.#leaving.set(cellId, leaving)
     return await leaving.finally(() => this.#leaving.delete(cellId))
@@ -84,24 +77,13 @@ export class CellDeletions {
     options: ServedDeleteOptions,
   ): Promise<() => Promise<void>> {
     const { core, workers } = this.#parts
-    // Undefined: the owner of the store asks.
-    const asking = options.permit?.accountId
     const deletedAt = await this.#markDeleted(cellId, accountId, options)
-    await workers.runTask({ task: 'release', cellId }, { isAskedFor: asking !== undefined })
+    await workers.runTask({ task: 'release', cellId })
     await core.turns.next(accountId ?? '')
     // If a restore that began before brought the cell back, its files are new and stay. A record can also be forgotten.
     const record = core.findCell(cellId)
     if (record !== undefined && record.deletedAt !== deletedAt) return async () => {}
-    return workers.holdingUp(asking, () => core.lifecycle.moveLocalAside(cellId, accountId))
-  }
-
-  async #storeLast(cellId: string, asking: string | undefined): Promise<void> {
-    if (asking !== undefined) this.#asked.add(cellId)
-    try {
-      await this.#parts.storeLast(cellId)
-    } finally {
-      this.#asked.delete(cellId)
-    }
+    return core.lifecycle.moveLocalAside(cellId, accountId)
   }
 
   /** @returns epoch milliseconds */
@@ -118,13 +100,11 @@ export class CellDeletions {
       await core.turns.next(accountId ?? '')
       assertRunning()
       permit?.check()
-      return await core.durably(() =>
-        workers.holdingUp(permit?.accountId, () => {
-          const at = lifecycle.markDeleted(cellId, requestId)
-          workers.forget(cellId)
-          return at
-        }),
-      )
+      return await core.durably(() => {
+        const at = lifecycle.markDeleted(cellId, requestId)
+        workers.forget(cellId)
+        return at
+      })
     } catch (error) {
       if (this.#isThere(cellId, error)) lifecycle.withdrawNote(cellId)
       throw error

@@ -1,18 +1,16 @@
 import type { Clock } from '../../base/clock.ts'
+import { LruCache } from '../../base/lru-cache.ts'
 import { CellMoves } from './cell-moves.ts'
-import { IsolatedSlots } from './isolated-slots.ts'
-import type { WorkerLimits } from './kill-reason.ts'
-import { Probation } from './probation.ts'
 import type { QueuedOperation } from './queued-operation.ts'
+import type { WorkerLimits } from './worker-limits.ts'
 import type { WorkerSlot } from './worker-slot.ts'
 import { stopping } from './worker-spawner.ts'
 
 export interface CellPlacementParts {
-  /** Slots that share the cells of all accounts that are not on probation. */
+  /** Home workers: each cell has one of them. */
   count: number
   clock: Clock
-  limits: WorkerLimits
-  isKnown(accountId: string): boolean
+  limits: Pick<WorkerLimits, 'slowWorkerMs' | 'silentMs'>
   newSlot(): WorkerSlot
   /** Resolves once the slot has a worker. */
   assignWorker(slot: WorkerSlot): Promise<void>
@@ -22,69 +20,87 @@ export interface CellPlacementParts {
 
 type Owned = Pick<QueuedOperation, 'cellId' | 'accountId'>
 
-/** Milliseconds after which a probation worker without work ends. */
+/** An account whose last operation is longer ago is not active. */
+const ACTIVE_MS = 10_000
+/** Milliseconds after which a slow worker without work ends. */
 const UNUSED_MS = 60_000
+/** One that is forgotten is at home again. */
+const SLOW_MAX = 100_000
 
 /**
- * Which slot each cell belongs to. Its id decides between the shared slots. The cells of accounts on probation share one
- * more slot, which exists while it is used and yields to the others. A cell whose statements held up others is isolated in
- * a slot of its own for a while, whatever its account.
+ * Which slot each cell belongs to. Its id decides which home worker it has. The cells of accounts that cost a worker lately share the
+ * slow worker, which exists while it is used and yields to the others; what an account that was alone has cost, its cell alone pays for.
  */
 export class CellPlacement {
-  readonly isolated: IsolatedSlots
-  readonly probation: Probation
   readonly #parts: CellPlacementParts
   readonly #moves: CellMoves
-  readonly #regular: readonly WorkerSlot[]
-  #probationary: WorkerSlot | undefined
-  /** Former probationary slots, whose workers have not ended yet. */
+  readonly #homes: readonly WorkerSlot[]
+  #slow: WorkerSlot | undefined
+  /** Former slow workers that have not ended yet. */
   readonly #retiring = new Set<WorkerSlot>()
-  #probationUsedAt = 0
+  #slowUsedAt = 0
+  /** Monotonic times at which accounts, and cells, return home. */
+  readonly #slowUntil = new LruCache<number>(SLOW_MAX)
+  /** Whose operation came last, when it did, and when the last one of any other account came. */
+  #last: string | undefined
+  #lastAt = Number.NEGATIVE_INFINITY
+  #otherAt = Number.NEGATIVE_INFINITY
   #stopped = false
 
   constructor(parts: CellPlacementParts) {
-    const { count, clock, limits, newSlot, isKnown } = parts
     this.#parts = parts
-    this.#regular = Array.from({ length: count }, newSlot)
-    this.#moves = new CellMoves({ clock, slotById: (cellId) => this.#slotById(cellId) })
-    this.probation = new Probation({ clock, times: limits, longMs: limits.holdMs, isKnown })
-    const workersMax = Math.max(2, count)
-    this.isolated = new IsolatedSlots({
-      ...parts,
-      workersMax,
-      perAccountMax: limits.isolatedPerAccount ?? workersMax - 1,
-      isolationMs: limits.isolationMs,
-      closeMs: limits.silentMs,
-      onReturned: (cell, slot) => this.#leaveIsolated(cell, slot),
-    })
+    this.#homes = Array.from({ length: parts.count }, parts.newSlot)
+    this.#moves = new CellMoves({ clock: parts.clock, slotById: (cellId) => this.#homeOf(cellId) })
   }
 
-  /** Resolves once each regular slot has its worker. */
+  /** Resolves once each home slot has its worker. */
   async start(): Promise<void> {
-    await Promise.all(this.#regular.map((slot) => this.assignWorker(slot)))
+    await Promise.all(this.#homes.map((slot) => this.assignWorker(slot)))
   }
 
-  /** Resolves once the shared slot has a worker. */
+  /** Resolves once the slot has a worker. */
   async assignWorker(slot: WorkerSlot): Promise<void> {
     await this.#parts.assignWorker(slot)
-    if (this.isProbationary(slot)) slot.worker?.yieldToOthers()
+    if (this.isSlow(slot)) slot.worker?.yieldToOthers()
   }
 
   get slots(): WorkerSlot[] {
-    return [...this.shared, ...this.#retiring, ...this.isolated.slots]
+    return [...this.#homes, ...(this.#slow === undefined ? [] : [this.#slow]), ...this.#retiring]
   }
 
-  /** Slots with the cells of many. */
-  get shared(): WorkerSlot[] {
-    return this.#probationary === undefined ? [...this.#regular] : [...this.#regular, this.#probationary]
+  isHome(slot: WorkerSlot): boolean {
+    return this.#homes.includes(slot)
   }
 
-  isShared(slot: WorkerSlot): boolean {
-    return slot === this.#probationary || this.#regular.includes(slot)
+  isSlow(slot: WorkerSlot): boolean {
+    return slot === this.#slow
   }
 
-  isProbationary(slot: WorkerSlot): boolean {
-    return slot === this.#probationary
+  /** The account has an operation. */
+  use(accountId: string): void {
+    if (accountId !== this.#last) this.#otherAt = this.#lastAt
+    this.#last = accountId
+    this.#lastAt = this.#parts.clock.monotonic()
+  }
+
+  /** Whether no other account was active lately: nobody has to be protected from it. */
+  isAlone(accountId: string): boolean {
+    const lastOfOthers = accountId === this.#last ? this.#otherAt : this.#lastAt
+    return this.#parts.clock.monotonic() - lastOfOthers > ACTIVE_MS
+  }
+
+  /** An account has cost a worker: it goes to the slow one for a while. @param cellId goes in its place while the account is alone */
+  slowDown(accountId: string, cellId: string | undefined): void {
+    const until = this.#parts.clock.monotonic() + this.#parts.limits.slowWorkerMs
+    const slow = this.isAlone(accountId) ? cellId : accountId
+    if (slow !== undefined) this.#slowUntil.set(slow, until)
+    for (const each of this.waitingOf(accountId)) this.place(each)
+    if (cellId !== undefined) this.place({ cellId, accountId })
+  }
+
+  /** What an account has waiting. */
+  waitingOf(accountId: string): QueuedOperation[] {
+    return this.slots.flatMap(({ queue }) => [...queue.waitingOf(accountId)])
   }
 
   /** The slot that has the cell. */
@@ -94,7 +110,8 @@ export class CellPlacement {
 
   /** Sees to it that the cell gets where it belongs now. @returns the slot that has it until then */
   place({ cellId, accountId }: Owned): WorkerSlot {
-    return this.#moves.move(cellId, this.#wanted(cellId, accountId))
+    const isSlow = this.#isSlowed(cellId) || this.#isSlowed(accountId)
+    return this.#moves.move(cellId, isSlow ? this.#useSlow() : this.#homeOf(cellId))
   }
 
   /** As {@link place}, for a task: once the cell's move is over, and with a worker. @throws `shutting_down`, the signal's reason */
@@ -113,23 +130,10 @@ export class CellPlacement {
     }
   }
 
-  /** Gives the cell a slot of its own. If it has one already, its time there starts again. */
-  isolate(cell: Owned): void {
-    this.isolated.set(cell)
-    this.place(cell)
-  }
-
-  /** What an account has waiting in shared workers. */
-  waitingOf(accountId: string): QueuedOperation[] {
-    return this.shared.flatMap(({ queue }) => [...queue.waitingOf(accountId)])
-  }
-
-  /** Call it now and then. */
-  rebalance(): void {
-    this.isolated.rebalance()
-    this.probation.forgetQuiet()
-    const slot = this.#probationary
-    const isUnused = this.#parts.clock.monotonic() - this.#probationUsedAt > UNUSED_MS
+  /** Call it now and then: ends a slow worker that nobody uses. */
+  retireUnused(): void {
+    const slot = this.#slow
+    const isUnused = this.#parts.clock.monotonic() - this.#slowUsedAt > UNUSED_MS
     if (slot !== undefined && isUnused && slot.idle && slot.worker !== undefined) void this.#retire(slot)
   }
 
@@ -143,38 +147,26 @@ export class CellPlacement {
     this.#moves.stop()
   }
 
-  #slotById(cellId: string): WorkerSlot {
-    return this.#regular[Number.parseInt(cellId.slice(0, 8), 16) % this.#regular.length] as WorkerSlot
+  #isSlowed(id: string): boolean {
+    return (this.#slowUntil.get(id) ?? 0) > this.#parts.clock.monotonic()
   }
 
-  #wanted(cellId: string, accountId: string): WorkerSlot {
-    const isolated = this.isolated.of(cellId)
-    if (isolated !== undefined) return isolated
-    return this.probation.isOn(accountId) ? this.#useProbationary() : this.#slotById(cellId)
+  #homeOf(cellId: string): WorkerSlot {
+    return this.#homes[Number.parseInt(cellId.slice(0, 8), 16) % this.#homes.length] as WorkerSlot
   }
 
-  #useProbationary(): WorkerSlot {
-    this.#probationUsedAt = this.#parts.clock.monotonic()
-    if (this.#probationary === undefined) {
-      this.#probationary = this.#parts.newSlot()
-      void this.assignWorker(this.#probationary)
+  #useSlow(): WorkerSlot {
+    this.#slowUsedAt = this.#parts.clock.monotonic()
+    if (this.#slow === undefined) {
+      this.#slow = this.#parts.newSlot()
+      void this.assignWorker(this.#slow)
     }
-    return this.#probationary
-  }
-
-  /**
-   * What the slot still has goes where the cell belongs now: into another isolated slot, perhaps, and not through the worker
-   * of its neighbours. A cell without any goes where its id puts it.
-   */
-  #leaveIsolated(cell: Owned, slot: WorkerSlot): void {
-    if (slot.idle) this.#moves.move(cell.cellId, this.#slotById(cell.cellId))
-    else this.place(cell)
-    this.#parts.requeue(slot.dispose())
+    return this.#slow
   }
 
   /** Its cells belong elsewhere by now, or get there with their next use. */
   async #retire(slot: WorkerSlot): Promise<void> {
-    this.#probationary = undefined
+    this.#slow = undefined
     this.#retiring.add(slot)
     await slot.stop(this.#parts.limits.silentMs)
     this.#retiring.delete(slot)

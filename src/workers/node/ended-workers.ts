@@ -1,8 +1,8 @@
 import type { Log } from '../../base/log.ts'
 import type { WorkerEnd, WorkerMetrics } from '../../store/store-metrics.ts'
 import type { WorkerCounts } from '../protocol/protocol.ts'
-import type { LostWorker } from './lost-worker.ts'
 import { operationShape } from './operation-shape.ts'
+import type { LostWorker } from './worker-slot.ts'
 
 /** The workers that have ended before they were told to: by reason, and what they had done. */
 export class EndedWorkers {

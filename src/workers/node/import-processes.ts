@@ -1,13 +1,11 @@
 import { AccountPlaces } from '../../base/account-places.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
-import { unlessAborted } from '../../base/unless-aborted.ts'
 import { invalidDatabase } from '../../engine/database-header.ts'
 import { checkSize } from '../../engine/import-database.ts'
 import { CellError } from '../../errors.ts'
 import type { CellBuild } from '../../store/cell-imports.ts'
 import { CheckerProcess } from '../children/checker-process.ts'
-import type { ForkServer } from '../children/fork-server.ts'
 import { FileGrowth } from './file-growth.ts'
 
 /** Checks that run at the same time: each takes a core. */
@@ -20,14 +18,11 @@ const AT_ONCE = 2
 export class ImportProcesses {
   readonly #clock: Clock
   readonly #log: Log
-  readonly #forks: ForkServer
-  /** Those that begin, and those that run. */
   readonly #checks = new Set<Promise<void>>()
   readonly #places = new AccountPlaces(AT_ONCE)
   readonly #stop = new AbortController()
 
-  constructor(clock: Clock, log: Log, forks: ForkServer) {
-    this.#forks = forks
+  constructor(clock: Clock, log: Log) {
     this.#clock = clock
     this.#log = log
   }
@@ -53,7 +48,7 @@ export class ImportProcesses {
 
   async #check({ source, target, bytes, rules, signal }: CellBuild): Promise<void> {
     const over = AbortSignal.any(signal === undefined ? [this.#stop.signal] : [this.#stop.signal, signal])
-    const checker = await this.#start(bytes, over)
+    const checker = new CheckerProcess(bytes, this.#clock, this.#log)
     const growth = new FileGrowth(this.#clock, target, (size) => {
       if (size > rules.cellBytesMax) checker.kill()
     })
@@ -68,24 +63,6 @@ export class ImportProcesses {
     over.throwIfAborted()
     checkSize(growth.sizeBytes, rules)
     throw invalidDatabase('Its check took too much time or memory')
-  }
-
-  /** Nobody waits longer for a start than for the rest. */
-  async #start(bytes: number, over: AbortSignal): Promise<CheckerProcess> {
-    const starting = CheckerProcess.start(bytes, {
-      clock: this.#clock,
-      log: this.#log,
-      start: (wanted) => this.#forks.start(wanted),
-    })
-    try {
-      return await unlessAborted(starting, over)
-    } catch (error) {
-      starting.then(
-        (checker) => checker.kill(),
-        () => {},
-      )
-      throw error
-    }
   }
 }
 

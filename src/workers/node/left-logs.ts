@@ -3,20 +3,16 @@ import type { Log } from '../../base/log.ts'
 import type { StorePaths } from '../../base/store-paths.ts'
 import { logOwner, type ProcessIdentity } from '../../catalog/directory-lock.ts'
 import { supersede } from '../../commit-log/redo.ts'
-import type { EarlyFlushes } from './early-flushes.ts'
 
 /** The commit logs of workers that were killed: they hold up no cell, and go once they are needed no more. */
 export class LeftLogs {
   readonly #paths: StorePaths
   readonly #log: Log
-  readonly #flushes: EarlyFlushes
   #last: Promise<void> = Promise.resolve()
 
-  /** @param flushes one that is under way may be told what an fsync after it is not */
-  constructor(paths: StorePaths, log: Log, flushes: EarlyFlushes) {
+  constructor(paths: StorePaths, log: Log) {
     this.#paths = paths
     this.#log = log
-    this.#flushes = flushes
   }
 
   /** A worker has ended. One that was stopped has left nothing. */
@@ -33,10 +29,7 @@ export class LeftLogs {
     const { commitLogs: directory } = this.#paths
     try {
       const wal = (cellId: string) => this.#paths.cell(cellId).wal
-      const hasFailed = async (cellId: string) => {
-        await this.#flushes.underWay
-        return exists(this.#paths.cell(cellId).quarantine)
-      }
+      const hasFailed = (cellId: string) => exists(this.#paths.cell(cellId).quarantine)
       if (await supersede({ directory, wal }, logOwner(worker), hasFailed)) return
       this.#log.error(
         { worker: worker.pid },

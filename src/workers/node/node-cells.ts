@@ -31,8 +31,6 @@ export interface NodeCellsParts {
   permits: RestorePermits
   /** Whether the cell's database file is on this machine. */
   isLocal(cellId: string): boolean
-  /** Whether an account has asked for what the archiver does with the cell. */
-  isAskedFor(cellId: string): boolean
   /** Resolves once no deletion is about to move the cell's files. */
   untilMoved(cellId: string): Promise<void>
 }
@@ -48,19 +46,17 @@ export class NodeCells implements ServedCells {
   readonly #search: UnshippedSearch
   readonly #permits: RestorePermits
   readonly #isLocal: (cellId: string) => boolean
-  readonly #isAskedFor: (cellId: string) => boolean
   readonly #untilMoved: (cellId: string) => Promise<void>
   readonly #building = new Set<string>()
 
   constructor(parts: NodeCellsParts) {
-    const { core, workers, upkeep, search, permits, isLocal, isAskedFor, untilMoved } = parts
+    const { core, workers, upkeep, search, permits, isLocal, untilMoved } = parts
     this.#core = core
     this.#workers = workers
     this.#upkeep = upkeep
     this.#search = search
     this.#permits = permits
     this.#isLocal = isLocal
-    this.#isAskedFor = isAskedFor
     this.#untilMoved = untilMoved
   }
 
@@ -157,7 +153,6 @@ export class NodeCells implements ServedCells {
     task: T,
     workerEnded: () => void = () => {},
   ): Promise<WorkerTaskResults[T['task']]> {
-    const isAskedFor = this.#isAskedFor(task.cellId)
-    return this.#workers.runTask(task, { tries: TRIES, isAskedFor }, workerEnded)
+    return this.#workers.runTask(task, { tries: TRIES }, workerEnded)
   }
 }

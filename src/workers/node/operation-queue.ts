@@ -60,8 +60,13 @@ export class OperationQueue {
   }
 
   /** Whether operations on other cells wait. */
-  hasOtherThan(cellId: string): boolean {
+  hasOtherCell(cellId: string): boolean {
     return this.#cells.size > (this.#cells.has(cellId) ? 1 : 0)
+  }
+
+  /** Whether operations of other accounts wait. */
+  hasOtherAccount(accountId: string): boolean {
+    return this.#accounts.size > (this.#accounts.has(accountId) ? 1 : 0)
   }
 
   /** An account's operations. Settled ones are not started any more. */

@@ -12,6 +12,8 @@ export interface RunningStatement {
   since: number
   /** The worker's `waitedMs`, or `processorMs`, at the first check: see {@link ranMs}. */
   countedFrom?: number | undefined
+  /** Bytes of the cell's write-ahead log at the first check. */
+  logFrom?: number | undefined
 }
 
 /** What a worker does for a cell outside of its operations: a task, or the closing of the cell to make room. */
@@ -26,6 +28,17 @@ export type RunningWork = RunningStatement | RunningTask
 
 export function chargedFor(work: RunningWork): Charged {
   return work.kind === 'task' ? work.cell : work.operation
+}
+
+/**
+ * Bytes by which the cell's write-ahead log has grown since the first check: a transaction that does not fit into the cell's cache is
+ * written there before it is committed.
+ */
+export function loggedBytes(work: RunningWork, logBytes: (cellId: string) => number): number {
+  if (work.kind !== 'statement' && work.kind !== 'commit') return 0
+  const bytes = logBytes(work.operation.cellId)
+  work.logFrom ??= bytes
+  return bytes - work.logFrom
 }
 
 /**

@@ -1,7 +1,7 @@
 import type { CollectedLook, CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
 import type { CellsMark } from '../../backup/changes/change-trackers.ts'
 import type { PackedPiece } from '../../backup/changes/packed-logs.ts'
-import type { Clock, Timer } from '../../base/clock.ts'
+import { type Clock, setImmediate, type Timer } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { ProcessIdentity } from '../../catalog/directory-lock.ts'
@@ -10,21 +10,28 @@ import { logSlowStatement } from '../../service/slow-statements.ts'
 import type { CellMetrics } from '../../store/store-metrics.ts'
 import type { WorkerSettings, WorkerTask, WorkerTaskResults } from '../protocol/protocol.ts'
 import { CellPlacement } from './cell-placement.ts'
-import { countCrash, crashOutcome, isForStatement } from './crash-outcome.ts'
 import { EndedWorkers } from './ended-workers.ts'
-import { KillBudget } from './kill-budget.ts'
-import { killReason, type WorkerLimits } from './kill-reason.ts'
-import type { LostWorker } from './lost-worker.ts'
 import type { QueueBounds } from './operation-queue.ts'
-import type { QueuedOperation } from './queued-operation.ts'
-import { type Charged, chargedFor } from './running-work.ts'
+import { isStatement, type QueuedOperation } from './queued-operation.ts'
+import { type Charged, chargedFor, loggedBytes, type RunningWork } from './running-work.ts'
+import { WorkerCosts } from './worker-costs.ts'
+import {
+  answerTo,
+  type Consequence,
+  CRASHES_MAX,
+  consequenceOf,
+  givenUp,
+  killReason,
+  type Look,
+} from './worker-ends.ts'
+import type { WorkerLimits } from './worker-limits.ts'
 import { WorkerLooks } from './worker-looks.ts'
 import { type TaskOptions, WorkerEnded, type WorkerHandle } from './worker-process.ts'
-import { type SlotContext, WorkerSlot } from './worker-slot.ts'
+import { type LostWorker, type SlotContext, WorkerSlot } from './worker-slot.ts'
 import { stopping, WorkerSpawner } from './worker-spawner.ts'
 
 export interface WorkerPoolParts {
-  /** Worker processes that share all cells but those of accounts on probation. */
+  /** Home workers. */
   count: number
   clock: Clock
   log: Log
@@ -35,31 +42,19 @@ export interface WorkerPoolParts {
   settings: Omit<WorkerSettings, 'sliceMs' | 'building'>
   record(cellId: string): CellRecord | undefined
   publish(workers: readonly ProcessIdentity[]): void
+  /** Bytes that a statement may add to its cell's write-ahead log. */
+  logBytesMax: number
+  /** Bytes of a cell's write-ahead log; 0 if that is unknown. */
+  logBytes(cellId: string): number
   /** A worker process has ended. */
   ended(worker: WorkerHandle): void
-  /** Called again and again while a worker works long for a cell. */
-  worksLong(cellId: string): void
-  /** After a worker's end. Resolves when it is known whether the disk has failed under a cell that it worked long for; undefined: it is now. */
-  finishFlush(): Promise<void> | undefined
   /** Starts a process. @throws the system's error if it can't */
-  spawnWorker(): Promise<WorkerHandle>
-  /** As in process-stats.ts. */
-  beginHold(): () => number
-  /** Whether the account existed before this process. */
-  isKnown(accountId: string): boolean
-  /** Called when a statement or a task caused the end of its worker. */
-  onStrike(cellId: string): void
-  /** Called before a task is tried again. @throws `rate_limited` while the cell has to wait after its strikes */
-  checkStrikes(cellId: string): void
+  spawnWorker(): WorkerHandle
 }
 
 /** How often the running statements are checked. */
 const CHECK_MS = 10
-/** While some run: a worker can write 1 to 2 MB in each millisecond, and the sooner that is flushed the less it is. */
-const BUSY_CHECK_MS = 4
-/** Milliseconds after which a worker may have written much for a cell. */
-const LONG_MS = 3
-/** Memory, waiting times and isolated slots are checked this often. */
+/** Memory and waiting times are checked this often. */
 const SLOW_CHECK_MS = 100
 /** How often a task is tried if its worker ends. */
 const TASK_TRIES = 5
@@ -70,11 +65,11 @@ export class WorkerPool {
   readonly #spawner: WorkerSpawner
   readonly #ended: EndedWorkers
   readonly #placement: CellPlacement
-  readonly #kills: KillBudget
+  readonly #costs: WorkerCosts
   readonly #context: SlotContext
   readonly #looks: WorkerLooks
-  /** Cells whose own tasks took too long, and have not succeeded since. */
-  readonly #slowTasks = new Set<string>()
+  /** Cells of which a task was over its deadline, until it is tried again. */
+  readonly #overdue = new Set<string>()
   /** Cells whose operations wait. */
   readonly #paused = new Set<string>()
   /** The cells whose `incoming.db` is being built. */
@@ -105,15 +100,11 @@ export class WorkerPool {
       record,
       isPaused: (cellId) => this.#paused.has(cellId),
       charged: (cellId) => this.#charged(cellId),
-      worked: (time) => this.#placement.probation.worked(time),
-      usedDisk: (cellId, ms) => this.#placement.probation.heldUp(this.#charged(cellId).accountId, ms),
-      heldUp: (cellId, ms) => this.#heldUp(cellId, ms),
       requeue: (operations) => this.#requeue(operations),
-      finishFlush: parts.finishFlush,
       onSlow: ({ cellId, requestId }, { statement, ms }) =>
         logSlowStatement(parts.log, { cellId, requestId, statement, ms }),
     }
-    this.#kills = new KillBudget(limits, clock)
+    this.#costs = new WorkerCosts(limits, clock)
     this.#placement = new CellPlacement({
       ...parts,
       newSlot: () => new WorkerSlot(this.#context, (slot, lost) => this.#lost(slot, lost)),
@@ -122,7 +113,7 @@ export class WorkerPool {
     })
   }
 
-  /** Resolves once each shared slot has its worker. @throws `internal` if no worker can be started; `shutting_down` */
+  /** Resolves once each home slot has its worker. @throws `internal` if no worker can be started; `shutting_down` */
   async start(): Promise<void> {
     const started = this.#placement.start()
     await this.#spawner.firstReady
@@ -131,17 +122,18 @@ export class WorkerPool {
     this.#scheduleCheck()
   }
 
-  /** @throws `busy` when too many operations wait; `rate_limited` in a shared worker if the account cost too many of them */
+  /** @throws `busy` when too many operations wait; `rate_limited` if the account or its cell cost too many workers */
   add(operation: QueuedOperation): void {
-    this.#placement.probation.use(operation.accountId)
-    const slot = this.#placement.place(operation)
-    if (this.#placement.isShared(slot)) this.#kills.check(operation.accountId)
-    slot.add(operation)
+    const { accountId, cellId } = operation
+    const refusal = this.#costs.refusal(accountId, cellId)
+    if (refusal !== undefined) throw refusal
+    this.#placement.use(accountId)
+    this.#placement.place(operation).add(operation)
   }
 
   /**
    * @param ended called when the worker has ended, before the task is tried again
-   * @throws what the task throws; `busy` if its worker ends each time
+   * @throws what the task throws; `busy` if its worker ends each time; `rate_limited` if it has cost too many of them
    */
   async runTask<T extends WorkerTask>(
     task: T,
@@ -150,18 +142,16 @@ export class WorkerPool {
   ): Promise<WorkerTaskResults[T['task']]> {
     for (let tries = 1; ; tries++) {
       if (this.#stopped) throw stopping()
-      // After a statement the cell has to wait, and its tasks need not: nothing else runs there now. An installation may
-      // be decided already, and must come to its end.
-      if (tries > 1 && task.task !== 'install' && this.#slowTasks.has(task.cellId))
-        this.#parts.checkStrikes(task.cellId)
+      const cell = this.#charged(task.cellId)
       try {
-        const run = (slot: WorkerSlot) => slot.runTask(task, options)
-        const result = await this.#placement.runTask(this.#charged(task.cellId), run, options.signal)
-        this.#slowTasks.delete(task.cellId)
-        return result
+        return await this.#placement.runTask(cell, (slot) => slot.runTask(task, options), options.signal)
       } catch (error) {
         if (!(error instanceof WorkerEnded)) throw error
         if (tries >= triesMax && !this.#stopped) throw endedAgain(tries)
+        // What the statements of the cell have cost does not count for its tasks. An installation may be decided already, and must come to its end.
+        const isOverdue = this.#overdue.delete(task.cellId) && task.task !== 'install'
+        const refusal = isOverdue ? this.#costs.refusal(cell.accountId, cell.cellId) : undefined
+        if (refusal !== undefined) throw refusal
         ended()
       }
     }
@@ -172,24 +162,13 @@ export class WorkerPool {
    *
    * @returns resolves once none runs, with a function that ends the pause
    */
-  async pause(cellId: string, options: Pick<TaskOptions, 'isAskedFor'>): Promise<() => void> {
+  async pause(cellId: string): Promise<() => void> {
     this.#paused.add(cellId)
     // Its worker does it after what it runs. If that fails, the pause counts all the same.
-    await this.runTask({ task: 'quarantine', cellId }, options).catch(() => {})
+    await this.runTask({ task: 'quarantine', cellId }).catch(() => {})
     return () => {
       this.#paused.delete(cellId)
       this.#placement.slotOf(cellId).resume()
-    }
-  }
-
-  /** Does at this event loop what an account asks for: it holds up all others meanwhile, and that counts for its standing. */
-  holdingUp<T>(accountId: string | undefined, run: () => T): T {
-    if (accountId === undefined) return run()
-    const held = this.#parts.beginHold()
-    try {
-      return run()
-    } finally {
-      this.#placement.probation.heldUp(accountId, held())
     }
   }
 
@@ -267,9 +246,7 @@ export class WorkerPool {
 
   /** Runs the check after pending messages are read. If this process itself was blocked, no statement is blamed for it. */
   #scheduleCheck(): void {
-    const isBusy = this.#placement.slots.some(({ work }) => work !== undefined)
-    const ms = isBusy ? BUSY_CHECK_MS : CHECK_MS
-    this.#timer = this.#parts.clock.setTimer(() => setImmediate(() => this.#checkSlots()), ms)
+    this.#timer = this.#parts.clock.setTimer(() => setImmediate(() => this.#checkSlots()), CHECK_MS)
   }
 
   #checkSlots(): void {
@@ -278,53 +255,58 @@ export class WorkerPool {
     const isSlowCheck = now - this.#slowCheckAt >= SLOW_CHECK_MS
     if (isSlowCheck) this.#slowCheckAt = now
     for (const slot of this.#placement.slots) this.#check(slot, now, isSlowCheck)
-    if (isSlowCheck) this.#placement.rebalance()
+    if (isSlowCheck) this.#placement.retireUnused()
     this.#scheduleCheck()
   }
 
   #check(slot: WorkerSlot, now: number, isSlowCheck: boolean): void {
-    const { isolated, probation } = this.#placement
-    const reason = killReason(slot, this.#parts.limits, now, {
-      canIsolate: this.#placement.isShared(slot) && this.#spawner.hasSpare,
-      checksMemory: isSlowCheck,
-    })
+    const { limits, logBytesMax } = this.#parts
     if (isSlowCheck) slot.expire(now)
+    const look = this.#look(slot, now, isSlowCheck)
+    const reason = look && killReason(look, { ...limits, logBytesMax })
     if (reason !== undefined) slot.kill(reason)
-    const { work } = slot
-    if (work === undefined) return
-    const { cellId, accountId } = chargedFor(work)
-    const ranMs = slot.ranMs(work, now)
-    if (now - work.since >= LONG_MS) this.#parts.worksLong(cellId)
-    if (this.#placement.isProbationary(slot)) probation.ranOnProbation(accountId, ranMs)
-    else if (isolated.of(cellId) === slot && ranMs > this.#parts.limits.holdMs)
-      this.#placement.isolate({ cellId, accountId })
+  }
+
+  /** @param checksMemory also while no work runs */
+  #look(slot: WorkerSlot, now: number, checksMemory: boolean): Look | undefined {
+    const { work, worker } = slot
+    if (worker === undefined) return undefined
+    return {
+      memory: checksMemory || work !== undefined ? worker.residentBytes() : 0,
+      silentMs: slot.silentMs(now),
+      work: work && this.#lookAt(work, slot, now),
+    }
+  }
+
+  #lookAt(work: RunningWork, slot: WorkerSlot, now: number): Look['work'] {
+    const { cellId, accountId, statementMs, signal } = chargedFor(work)
+    return {
+      ranMs: slot.ranMs(work, now),
+      statementMs,
+      loggedBytes: loggedBytes(work, this.#parts.logBytes),
+      isAbandoned: signal?.aborted === true,
+      heldUp: slot.heldUpBy(work),
+      isAlone: this.#placement.isAlone(accountId),
+      mayMove:
+        this.#placement.isHome(slot) &&
+        this.#spawner.hasSpare &&
+        this.#costs.refusal(accountId, cellId) === undefined,
+    }
   }
 
   #lost(slot: WorkerSlot, lost: LostWorker): void {
     const { provisional, notRun } = lost
-    const isShared = this.#placement.isShared(slot)
     this.#placement.workerEnded(slot)
-    // An isolated slot that gives its worker up stops it: such an end costs nobody anything.
+    // One that nobody uses any more is stopped: such an end costs nobody anything.
     const wasTold = slot.stopping && lost.reason === undefined && !lost.worker.ranOutOfMemory
     if (!this.#stopped && !wasTold) {
       this.#ended.lost(lost)
-      // The shared slot serves many cells, so it gets the spare worker first.
-      if (isShared) void this.#placement.assignWorker(slot)
-      this.#settleLost(lost, isShared)
-      this.#placement.isolated.assignWorker()
+      // Before what it has run moves: this slot gets the spare worker.
+      if (!slot.stopping) void this.#placement.assignWorker(slot)
+      this.#settle(lost, !this.#placement.isHome(slot))
     }
     for (const each of provisional) this.#placement.slotOf(each.cellId).resolve(each)
     this.#requeue(notRun)
-    const culprit = lost.statement ?? lost.commit ?? lost.task
-    // What waits in shared workers was added before the account was on probation.
-    if (culprit !== undefined)
-      for (const each of this.#placement.waitingOf(culprit.accountId)) this.#placement.place(each)
-  }
-
-  /** A task of a cell has held its worker up. In a worker of the cell's own there is nobody else. */
-  #heldUp(cellId: string, ms: number): void {
-    const { isolated, probation } = this.#placement
-    if (isolated.of(cellId) === undefined) probation.heldUp(this.#charged(cellId).accountId, ms)
   }
 
   #charged(cellId: string): Charged {
@@ -332,59 +314,61 @@ export class WorkerPool {
     return { cellId, accountId: record(cellId)?.accountId ?? cellId, statementMs: taskMs, signal: undefined }
   }
 
-  /** An account has cost a worker. @returns the error for what caused it, if the account's budget was used up before */
-  #charge(accountId: string, notRun: readonly QueuedOperation[]): CellError | undefined {
-    this.#placement.probation.costWorker(accountId)
-    const overBudget = this.#kills.charge(accountId)
-    if (overBudget !== undefined) this.#refuseWaiting(accountId, overBudget, notRun)
-    return overBudget
-  }
-
-  /** What an account has waiting in shared workers would cost further ones. */
-  #refuseWaiting(accountId: string, error: CellError, notRun: readonly QueuedOperation[]): void {
-    const waiting = [...notRun, ...this.#placement.waitingOf(accountId)]
-    for (const each of waiting) {
-      if (each.accountId === accountId && this.#placement.isolated.of(each.cellId) === undefined)
-        each.settle({ ok: false, error })
-    }
-  }
-
-  /** Settles the operations that caused the end. All others run again. */
-  #settleLost(
-    { worker, reason, statement, commit, task, provisional, notRun }: LostWorker,
-    isShared: boolean,
-  ): void {
-    const { limits, onStrike } = this.#parts
-    const cause = reason ?? (worker.ranOutOfMemory ? 'memory' : undefined)
-    const culprit = statement ?? commit ?? task
-    const isItsFault = isForStatement(cause) || (cause === 'memory' && !isShared)
-    const overBudget = isItsFault && culprit ? this.#charge(culprit.accountId, notRun) : undefined
-    // Where the caches of open cells were at fault, what ran is not: it runs again.
+  /** Does what follows from the end of a worker: see `worker-ends.ts`. */
+  #settle(lost: LostWorker, isSlowWorker: boolean): void {
+    const { worker, reason, statement, commit, task, notRun } = lost
+    const cause = reason ?? (worker.ranOutOfMemory ? 'memory' : 'exited')
     const { heaviest } = worker.counts
-    if (cause === 'memory' && isShared && heaviest) this.#charge(heaviest, notRun)
-    if (task !== undefined && isItsFault) {
-      if (cause === 'timeout') {
-        onStrike(task.cellId)
-        this.#slowTasks.add(task.cellId)
-      }
-      this.#placement.isolate(task)
-    }
-    if (commit !== undefined && isForStatement(cause)) {
-      const { error = overBudget, isStrike } = crashOutcome(commit, cause, isShared, limits.memoryMax)
-      for (const each of provisional) if (each.cellId === commit.cellId) each.refusal = error
-      if (isStrike) onStrike(commit.cellId)
-      this.#placement.isolate(commit)
-    }
-    if (statement === undefined) {
-      // Any of them may have caused it.
-      if (!isForStatement(cause)) for (const each of notRun) countCrash(each)
-      return
-    }
-    const { error = overBudget, isStrike } = crashOutcome(statement, cause, isShared, limits.memoryMax)
-    if (error !== undefined) statement.settle({ ok: false, error })
-    if (isStrike) onStrike(statement.cellId)
-    if (!statement.isSettled) this.#placement.isolate(statement)
+    const follows = consequenceOf({
+      cause,
+      ran: statement ? 'statement' : commit ? 'commit' : task && 'task',
+      isSlowWorker,
+      ranAlone: (statement?.crashes ?? 0) > 0,
+      hasHeaviest: heaviest !== undefined,
+    })
+    if (task !== undefined && follows.answer === 'timeout') this.#overdue.add(task.cellId)
+    this.#answer(lost, follows)
+    if (follows.suspects !== 'nobody')
+      for (const each of follows.suspects === 'batch' ? notRun : [statement])
+        if (each !== undefined && isTooOften(each)) this.#charge(each.accountId, each.cellId, notRun)
+    const culprit = statement ?? commit ?? task
+    const accountId = follows.moves === 'heaviest' ? heaviest : culprit?.accountId
+    if (follows.moves === 'nobody' || accountId === undefined) return
+    const cellId = follows.moves === 'heaviest' ? undefined : culprit?.cellId
+    this.#placement.slowDown(accountId, cellId)
+    if (follows.charges !== 'nobody')
+      this.#charge(accountId, follows.charges === 'cell' ? cellId : undefined, notRun)
   }
+
+  /** Of a COMMIT that was made after all, the answer is its result. */
+  #answer({ statement, commit, provisional }: LostWorker, { answer }: Consequence): void {
+    const operation = statement ?? commit
+    if (answer === undefined || operation === undefined) return
+    const { limits, logBytesMax } = this.#parts
+    const limit = { timeout: operation.statementMs, log: logBytesMax, memory: limits.memoryMax }[answer]
+    const error = answerTo(answer, limit)
+    statement?.settle({ ok: false, error })
+    for (const each of provisional) if (each.cellId === commit?.cellId) each.refusal = error
+  }
+
+  /** @param notRun waits, and is in no queue */
+  #charge(accountId: string, cellId: string | undefined, notRun: readonly QueuedOperation[]): void {
+    this.#costs.charge(accountId, cellId)
+    // What waits would cost further ones.
+    for (const each of [...notRun, ...this.#placement.waitingOf(accountId)]) {
+      const isItsStatement = each.accountId === accountId && isStatement(each)
+      const error = isItsStatement ? this.#costs.refusal(accountId, each.cellId) : undefined
+      if (error !== undefined) each.settle({ ok: false, error })
+    }
+  }
+}
+
+/** An operation may have ended its worker. @returns true if it is not tried again; it has its error then */
+function isTooOften(operation: QueuedOperation): boolean {
+  operation.crashes++
+  if (operation.crashes < CRASHES_MAX) return false
+  operation.settle({ ok: false, error: givenUp() })
+  return true
 }
 
 function refuse(operations: readonly QueuedOperation[]): void {

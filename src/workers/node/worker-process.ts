@@ -1,11 +1,12 @@
+import type { ChildProcess } from 'node:child_process'
 import type { CollectedLogs, CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
 import type { CellsMark } from '../../backup/changes/change-trackers.ts'
 import type { PackedPiece } from '../../backup/changes/packed-logs.ts'
-import { processorMs, residentBytes, waitedMs } from '../../base/process-stats.ts'
+import { ProcessStats } from '../../base/process-stats.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { ProcessIdentity } from '../../catalog/directory-lock.ts'
-import type { Child } from '../children/child.ts'
 import { ChildLink } from '../children/child-link.ts'
+import { OpenCalls } from '../protocol/open-calls.ts'
 import { Packing } from '../protocol/packed.ts'
 import type {
   BatchCell,
@@ -16,7 +17,6 @@ import type {
   WorkerTask,
   WorkerTaskResults,
 } from '../protocol/protocol.ts'
-import { fromWireError } from '../protocol/wire-error.ts'
 
 /** Messages about the running batch. */
 export type BatchMessage = Extract<
@@ -35,15 +35,6 @@ export type WorkerMessage = Extract<
 
 export interface TaskOptions {
   signal?: AbortSignal | undefined
-  /** An account has asked for it: what it takes counts for the account of the cell. */
-  isAskedFor?: boolean | undefined
-}
-
-interface Task {
-  /** Whose account it counts for; undefined: nobody's. */
-  cellId: string | undefined
-  resolve(value: unknown): void
-  reject(error: unknown): void
 }
 
 /** Who watches cells, as far as a worker's commits are concerned. */
@@ -84,11 +75,10 @@ export class WorkerProcess {
   /** Resolves once the process has ended. */
   readonly ended: Promise<void>
   onBatch: ((message: WorkMessage, parts?: Buffer[]) => void) | undefined
-  /** Told of each task that has held the worker up, and for how many milliseconds, if an account has asked for it. */
-  onTask: ((cellId: string, ms: number) => void) | undefined
   readonly #link: ChildLink<ToWorker, FromWorker>
-  readonly #tasks = new Map<number, Task>()
-  readonly #collections = new Map<number, PromiseWithResolvers<CollectedLogs<PackedPiece>>>()
+  readonly #stats: ProcessStats
+  /** Tasks, and looks at what its cells have not shipped. */
+  readonly #calls = new OpenCalls<unknown>()
   /** Cells whose record the worker has. */
   readonly #sentRecords = new Set<string>()
   readonly #usedCells = new Set<string>()
@@ -98,7 +88,6 @@ export class WorkerProcess {
   readonly #watches: Watches
   #cellsClosed = 0
   readonly #unmarked: CellsMark[] = []
-  #taskIds = 0
   /** Monotonic time of the last ping. */
   #pingedAt = Number.NEGATIVE_INFINITY
   #hasAnswered = true
@@ -106,13 +95,14 @@ export class WorkerProcess {
   #counts: WorkerCounts = { statements: 0, commits: 0, open: 0 }
 
   constructor(
-    child: Child,
+    child: ChildProcess,
     watches: Watches,
     onMessage: (message: WorkerMessage, worker: WorkerHandle) => void,
   ) {
     this.#watches = watches
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     this.#link = new ChildLink(child, (message, parts) => this.#take(message, parts, resolve, onMessage))
+    this.#stats = new ProcessStats(this.#link.identity.pid)
     this.ended = this.#link.ended.then(() => this.#end())
     this.ready = promise
     this.ready.catch(() => {})
@@ -156,25 +146,26 @@ export class WorkerProcess {
   runTask<T extends WorkerTask>(
     task: T,
     record: CellRecord | undefined,
-    { signal, isAskedFor = false }: TaskOptions = {},
+    { signal }: TaskOptions = {},
   ): Promise<WorkerTaskResults[T['task']]> {
     this.#use(task.cellId)
-    const id = ++this.#taskIds
+    const answer = this.#ask((id) => ({ type: 'task', id, record, task }), signal)
+    return answer as Promise<WorkerTaskResults[T['task']]>
+  }
+
+  #ask(message: (id: number) => ToWorker, signal?: AbortSignal): Promise<unknown> {
+    const { id, promise, reject } = this.#calls.begin(undefined)
+    if (this.#link.hasExited) {
+      // Not before its slot knows: the next try would come here again at once.
+      void this.ended.then(() => reject(new WorkerEnded()))
+      return promise
+    }
+    this.#send(message(id))
+    if (signal === undefined) return promise
     const abort = () => this.#send({ type: 'abort', id })
-    return new Promise<unknown>((resolve, reject) => {
-      if (this.#link.hasExited) {
-        // Not before its slot knows: the next try would come here again at once.
-        void this.ended.then(() => reject(new WorkerEnded()))
-        return
-      }
-      this.#tasks.set(id, { cellId: isAskedFor ? task.cellId : undefined, resolve, reject })
-      this.#send({ type: 'task', id, record, task })
-      if (signal?.aborted === true) abort()
-      else signal?.addEventListener('abort', abort, { once: true })
-    }).finally(() => {
-      this.#tasks.delete(id)
-      signal?.removeEventListener('abort', abort)
-    }) as Promise<WorkerTaskResults[T['task']]>
+    if (signal.aborted) abort()
+    else signal.addEventListener('abort', abort, { once: true })
+    return promise.finally(() => signal.removeEventListener('abort', abort))
   }
 
   /** Closes a cell. @returns false if it still needs the cell @throws as {@link runTask} */
@@ -221,18 +212,20 @@ export class WorkerProcess {
     this.#send({ type: 'watch', cellId, isWatched })
   }
 
+  /** Whether it has anything to answer besides its batch. */
   get hasTasks(): boolean {
-    return this.#tasks.size > 0
+    return this.#calls.size > 0
+  }
+
+  /** Resolves once everything that it was asked so far, besides batches, is answered. */
+  async answered(): Promise<void> {
+    await Promise.allSettled([...this.#calls].map(({ promise }) => promise))
   }
 
   /** What its cells have committed and not shipped. @throws `WorkerEnded` */
   collectLogs(limits: CollectLimits): Promise<CollectedLogs<PackedPiece>> {
-    const id = ++this.#taskIds
-    const collection = Promise.withResolvers<CollectedLogs<PackedPiece>>()
-    this.#collections.set(id, collection)
-    if (this.#link.hasExited) collection.reject(new WorkerEnded())
-    else this.#send({ type: 'collect-logs', id, limits })
-    return collection.promise.finally(() => this.#collections.delete(id))
+    const answer = this.#ask((id) => ({ type: 'collect-logs', id, limits }))
+    return answer as Promise<CollectedLogs<PackedPiece>>
   }
 
   /** Everything before these places is in the object store. */
@@ -271,20 +264,20 @@ export class WorkerProcess {
   }
 
   residentBytes(): number {
-    return residentBytes(this.identity.pid)
+    return this.#stats.residentBytes()
   }
 
   /** Milliseconds that it was ready to run but had no processor. */
   waitedMs(): number {
-    return waitedMs(this.identity.pid)
+    return this.#stats.waitedMs()
   }
 
   /** Milliseconds that it ran on a processor. */
   processorMs(): number {
-    return processorMs(this.identity.pid)
+    return this.#stats.processorMs()
   }
 
-  /** Lowers its priority, so that a busy isolated cell does not slow down the others. */
+  /** Lowers its priority, so that the slow worker does not slow down the others. */
   yieldToOthers(): void {
     this.#link.yieldToOthers()
   }
@@ -325,20 +318,9 @@ export class WorkerProcess {
       case 'marked':
         this.#unmarked.shift()
         break
-      case 'reply': {
-        const task = this.#tasks.get(message.id)
-        if (task?.cellId !== undefined && message.ms !== undefined) this.onTask?.(task.cellId, message.ms)
-        if (message.error === undefined) task?.resolve(message.value)
-        else task?.reject(fromWireError(message.error))
+      case 'reply':
+        this.#calls.settle(message)
         break
-      }
-      case 'collected': {
-        const collection = this.#collections.get(message.id)
-        if (message.logs === undefined)
-          collection?.reject(new Error('The worker could not look at its cells.'))
-        else collection?.resolve(message.logs)
-        break
-      }
       case 'changed':
       case 'commit':
       case 'interrupted':
@@ -359,7 +341,7 @@ export class WorkerProcess {
   #end(): void {
     // It may have committed what it did not live to tell.
     for (const cellId of this.#watchedCells) this.#watches.interrupted(cellId)
-    for (const task of this.#tasks.values()) task.reject(new WorkerEnded())
-    for (const collection of this.#collections.values()) collection.reject(new WorkerEnded())
+    this.#calls.rejectAll(new WorkerEnded())
+    this.#stats.close()
   }
 }

@@ -13,11 +13,9 @@ import type {
 } from '../../backup/versions/backup-types.ts'
 import type { BackupInfo } from '../../backup/versions/version-index.ts'
 import { within } from '../../base/clock.ts'
-import { beginHold } from '../../base/process-stats.ts'
 import { processIdentity } from '../../catalog/directory-lock.ts'
 import { prepareWorkers } from '../../catalog/workers-lock.ts'
 import type { SqlPolicy } from '../../engine/cell-settings.ts'
-import { quarantineUnstored } from '../../engine/quarantine.ts'
 import { CellError, isCellError } from '../../errors.ts'
 import { beginWatch } from '../../service/begin-watch.ts'
 import type {
@@ -44,25 +42,23 @@ import { type StoreMetrics, storeMetrics } from '../../store/store-metrics.ts'
 import { Upkeep } from '../../store/upkeep.ts'
 import type { WatchOptions } from '../../store/watch/cell-change.ts'
 import type { ChangeStream } from '../../store/watch/change-stream.ts'
-import { ForkServer } from '../children/fork-server.ts'
+import { spawnWorker } from '../children/spawn-child.ts'
 import { logForChild } from '../protocol/log-message.ts'
 import type { ArchiverProcess } from './archiver-process.ts'
 import { archivingOfNode } from './archiving.ts'
-import { CellBackoff } from './cell-backoff.ts'
 import { CellDeletions } from './cell-deletions.ts'
-import { EarlyFlushes } from './early-flushes.ts'
 import { ImportProcesses } from './import-processes.ts'
-import { DEFAULT_WORKER_LIMITS, memoryBound, type WorkerLimits } from './kill-reason.ts'
 import { LeftLogs } from './left-logs.ts'
 import { DEFAULT_QUEUE_BOUNDS, type QueueBounds } from './operation-queue.ts'
 import { operationBytes, type QueuedOperation } from './queued-operation.ts'
+import { DEFAULT_WORKER_LIMITS, memoryBound, type WorkerLimits } from './worker-limits.ts'
 import { WorkerPool } from './worker-pool.ts'
 import { type WorkerHandle, type WorkerMessage, WorkerProcess } from './worker-process.ts'
 
 export interface WorkerServiceOptions {
   /** The URL of the object store, which the archiver opens for itself. */
   objectStore: string | undefined
-  /** Worker processes that share all cells. */
+  /** Home workers: each cell has one of them. */
   workers: number
   /** Milliseconds that an operation waits for its turn, or for the restore of its cell's data. */
   waitMs: number
@@ -76,8 +72,6 @@ export interface WorkerServiceOptions {
   slowMs?: number | null | undefined
 }
 
-/** Milliseconds that anybody waits for a flush: on a disk that hangs, nothing would go on. */
-const FLUSH_MS_MAX = 2_000
 /** Milliseconds in which workers close their cells, also if the archiver has taken all the time of a stop. */
 const CLOSING_MS_MIN = 2_000
 
@@ -87,11 +81,8 @@ export class WorkerService implements CellService {
   readonly #options: WorkerServiceOptions
   readonly #workers: WorkerPool
   readonly #upkeep: Upkeep
-  readonly #backoff: CellBackoff
-  readonly #flushes: EarlyFlushes
   readonly #leftLogs: LeftLogs
   readonly #imports: ImportProcesses
-  readonly #forks: ForkServer
   /** Undefined without an object store. */
   readonly #archiving: Archiving<ArchiverProcess> | undefined
   readonly #deletions: CellDeletions
@@ -103,15 +94,11 @@ export class WorkerService implements CellService {
     const { clock, random: _, log, ...settings } = core.settings
     const { objectStore, workers: count, bounds, sqlPolicy = 'tenant' } = options
     const { paths } = core
-    const startedAt = clock.now()
     this.#core = core
     this.#options = options
     this.#upkeep = new Upkeep(core)
-    this.#backoff = new CellBackoff(clock)
-    this.#flushes = new EarlyFlushes(clock, paths, (cellId, error) => this.#flushFailed(cellId, error))
-    this.#leftLogs = new LeftLogs(paths, log, this.#flushes)
-    this.#forks = new ForkServer(clock, log)
-    this.#imports = new ImportProcesses(clock, log, this.#forks)
+    this.#leftLogs = new LeftLogs(paths, log)
+    this.#imports = new ImportProcesses(clock, log)
     const limits = { ...DEFAULT_WORKER_LIMITS, ...options.limits }
     this.#workers = new WorkerPool({
       count,
@@ -132,17 +119,13 @@ export class WorkerService implements CellService {
       },
       record: (cellId) => core.findCell(cellId),
       publish: (identities) => core.publishWorkers(identities),
+      logBytesMax: core.settings.limits.walBytesMax,
+      logBytes: (cellId) => core.files.logBytes(cellId),
       ended: (worker) => this.#ended(worker),
-      worksLong: (cellId) => this.#flushes.look(cellId),
-      finishFlush: () => this.#finishFlush(),
-      spawnWorker: async () => {
-        const child = await this.#forks.start({ child: 'worker', memoryMax: limits.memoryMax })
-        return new WorkerProcess(child, core.changes, (message, worker) => this.#take(message, worker))
-      },
-      beginHold: () => beginHold(clock),
-      isKnown: (accountId) => (core.accounts.find(accountId)?.createdAt ?? 0) < startedAt,
-      onStrike: (cellId) => this.#backoff.strike(cellId),
-      checkStrikes: (cellId) => this.#backoff.check(cellId),
+      spawnWorker: () =>
+        new WorkerProcess(spawnWorker(limits.memoryMax), core.changes, (message, worker) =>
+          this.#take(message, worker),
+        ),
     })
     this.#deletions = new CellDeletions({
       core,
@@ -206,10 +189,9 @@ export class WorkerService implements CellService {
     this.#assertRunning()
     const { files, spool, registry } = this.#core
     if (!files.exists(cellId)) await this.#untilLocal(cellId)
-    const isAskedFor = permit?.accountId !== undefined
     const copy = async (file: string) => {
       try {
-        return await this.#workers.runTask({ task: 'export', cellId, file }, { signal, isAskedFor })
+        return await this.#workers.runTask({ task: 'export', cellId, file }, { signal })
       } catch (error) {
         await removeSpoolFile(file)
         registry.require(cellId) // A deletion closes the cell under its copy.
@@ -299,10 +281,8 @@ export class WorkerService implements CellService {
     await this.#imports.stop()
     await this.#archiving?.archiver.stop(leftMs())
     await this.#workers.stop(Math.max(leftMs(), CLOSING_MS_MIN))
-    await this.#forks.stop()
     // What a frozen worker did not end has ended with it.
     await upkeep
-    await this.#finishFlush()
     await this.#leftLogs.idle()
     await within(clock, leftMs(), this.#deletions.idle())
   }
@@ -352,7 +332,6 @@ export class WorkerService implements CellService {
     const { bounds, waitMs } = this.#options
     return new Promise((resolve, reject) => {
       this.#assertRunning()
-      if (waits) this.#backoff.check(cellId)
       signal?.throwIfAborted()
       const queued: QueuedOperation = {
         cellId,
@@ -398,22 +377,6 @@ export class WorkerService implements CellService {
     const { destination } = this.#core
     for (const mark of worker.unmarked) if (destination !== undefined) markCells(destination.trackers, mark)
     void this.#archiving?.search.search((cellId) => worker.mayHaveUsed(cellId))
-  }
-
-  #finishFlush(): Promise<void> | undefined {
-    const underWay = this.#flushes.finish()
-    return underWay && within(this.#core.settings.clock, FLUSH_MS_MAX, underWay)
-  }
-
-  /** Never throws: on a disk that fails, the note may not be possible. */
-  #flushFailed(cellId: string, err: unknown): void {
-    const { paths, settings } = this.#core
-    settings.log.error({ cellId, err }, 'the disk has failed under a cell; it is checked before its next use')
-    try {
-      quarantineUnstored(paths.cell(cellId), settings.clock.now())
-    } catch (cause) {
-      settings.log.warn({ cellId, err: cause }, 'the quarantine of a cell could not be written to its file')
-    }
   }
 
   #take(message: WorkerMessage, worker: WorkerHandle): void {

@@ -1,13 +1,13 @@
-import type { Clock } from '../../base/clock.ts'
+import { type Clock, setImmediate, within } from '../../base/clock.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { WorkerTask, WorkerTaskResults } from '../protocol/protocol.ts'
-import { Batch, type CellTime, type FinishedBatch, type ProvisionalResults } from './batch.ts'
-import type { KillReason, LostWorker } from './lost-worker.ts'
+import { Batch, type FinishedBatch, type ProvisionalResults } from './batch.ts'
 import { OperationQueue, type QueueBounds } from './operation-queue.ts'
 import type { QueuedOperation } from './queued-operation.ts'
 import { type Charged, chargedFor, type RunningTask, type RunningWork, ranMs } from './running-work.ts'
 import { UnresolvedTransactions } from './unresolved-transactions.ts'
 import { WaitingTasks } from './waiting-tasks.ts'
+import type { HeldUp, KillReason } from './worker-ends.ts'
 import { type TaskOptions, WorkerEnded, type WorkerHandle, type WorkMessage } from './worker-process.ts'
 
 export interface SlotContext {
@@ -20,18 +20,27 @@ export interface SlotContext {
   isPaused(cellId: string): boolean
   /** Whose time a task of the cell takes. */
   charged(cellId: string): Charged
-  /** Operations of a cell have run. */
-  worked(time: CellTime): void
-  /** What a cell has written has held up its worker, and others through the disk. */
-  usedDisk(cellId: string, ms: number): void
-  /** A task that the cell's account has asked for has held its worker up. */
-  heldUp(cellId: string, ms: number): void
   /** Runs operations again, each in its cell's present slot. */
   requeue(operations: readonly QueuedOperation[]): void
-  /** As in `WorkerPoolParts`: awaited before anybody asks what a worker that has ended has committed. */
-  finishFlush(): Promise<void> | undefined
   /** Told of a statement of an operation that took long. */
   onSlow(operation: QueuedOperation, slow: { statement: string; ms: number }): void
+}
+
+/** The open work of a worker that has ended. */
+export interface LostWorker {
+  worker: WorkerHandle
+  /** Undefined if the node did not kill it. */
+  reason: KillReason | undefined
+  /** The statement that was running at the end, if any. */
+  statement: QueuedOperation | undefined
+  /** The cell whose task was running at the end, if any, or that was being closed. */
+  task: Charged | undefined
+  /** The operation whose COMMIT was running at the end, if any: the WAL decides what happens to it. */
+  commit: QueuedOperation | undefined
+  /** Their transactions may have been committed. */
+  provisional: ProvisionalResults[]
+  /** Must run again. Includes `statement`'s operation. */
+  notRun: QueuedOperation[]
 }
 
 /**
@@ -39,6 +48,8 @@ export interface SlotContext {
  * take long: beside all attacks at once, a neighbour's 99th percentile was 32 ms in place of 46.
  */
 const QUIET_MS = 3
+/** A step of a backup takes some milliseconds, and operations have waited for longer by then. */
+const TASKS_FIRST_MS = 50
 
 /**
  * A queue in front of one worker at a time. The worker runs one batch; operations that arrive meanwhile make the next
@@ -59,10 +70,10 @@ export class WorkerSlot {
   #worker: WorkerHandle | undefined
   #batch: Batch | undefined
   #scheduled = false
+  /** Its worker is new. */
+  #startsWithTasks = false
   /** Monotonic time of the end of the last batch. */
   #idleSince = Number.NEGATIVE_INFINITY
-  /** Its worker has ended, and nobody knows yet what that did: that is asked for after a flush. */
-  #losing: Promise<void> | undefined
   #killReason: KillReason | undefined
   #killedWork: RunningWork | undefined
   #task: RunningTask | undefined
@@ -88,11 +99,6 @@ export class WorkerSlot {
     return this.#task ?? this.#batch?.statement
   }
 
-  /** Milliseconds that one piece of what its worker has to do may take. */
-  get deadlineMs(): number {
-    return Math.max(this.#task?.cell.statementMs ?? 0, this.#batch?.deadlineMs ?? 0)
-  }
-
   get stopping(): boolean {
     return this.#stopping
   }
@@ -103,20 +109,18 @@ export class WorkerSlot {
     return this.#batch === undefined && this.queue.size === 0 && !isAsked
   }
 
-  /** Whether operations on other cells wait for the work that is running. */
-  holdsUpOthers(work: RunningWork): boolean {
-    const { cellId } = chargedFor(work)
-    return this.queue.hasOtherThan(cellId) || this.#batch?.holdsOtherThan(cellId) === true
+  /** Whose operations on other cells wait for the work that is running. */
+  heldUpBy(work: RunningWork): HeldUp {
+    const { cellId, accountId } = chargedFor(work)
+    const isNeighbours = (each: QueuedOperation) => each.accountId !== accountId
+    if (this.queue.hasOtherAccount(accountId) || this.#batch?.waits(isNeighbours)) return 'neighbours'
+    const isOther = (each: QueuedOperation) => each.cellId !== cellId
+    return this.queue.hasOtherCell(cellId) || this.#batch?.waits(isOther) ? 'own' : 'nobody'
   }
 
-  /** Whether its worker may have the cell open, or has ended with operations of it, and nobody has heard of that yet. */
+  /** Whether its worker may have the cell open. */
   mayHaveOpen(cellId: string): boolean {
-    return this.#worker?.mayHaveUsed(cellId) === true || this.#batch?.holds(cellId) === true
-  }
-
-  /** Its worker has ended, and what that did was not asked for yet: until then it takes no other. */
-  get isLosing(): boolean {
-    return this.#losing !== undefined
+    return this.#worker?.mayHaveUsed(cellId) === true
   }
 
   /** Milliseconds that the work has run: see {@link ranMs}. */
@@ -161,25 +165,27 @@ export class WorkerSlot {
   use(worker: WorkerHandle): void {
     this.#worker = worker
     worker.onBatch = (message, parts) => this.#take(message, parts)
-    worker.onTask = (cellId, ms) => this.#context.heldUp(cellId, ms)
     void worker.ended.then(() => {
       // Tasks wait for the next one from here on: each try with this one would fail at once.
       this.#worker = undefined
-      const flushing = this.#context.finishFlush()
-      if (flushing === undefined) this.#ended(worker)
-      else
-        this.#losing = flushing.then(() => {
-          this.#losing = undefined
-          this.#ended(worker)
-        })
+      this.#ended(worker)
     })
     // Before anything else: it could move the WAL, which tells of these transactions, into the database.
     this.#unresolved.askAll(worker)
     this.#waiting.wakeAll()
+    this.#startsWithTasks = true
     void worker.ready.then(
-      () => this.#flush(),
+      () => setImmediate(() => void this.#letTasksGoFirst(worker)),
       () => {},
     )
+  }
+
+  /** Where statements end one worker after the other, tasks get no other time: the first batch waits for them a little. */
+  async #letTasksGoFirst(worker: WorkerHandle): Promise<void> {
+    await within(this.#context.clock, TASKS_FIRST_MS, worker.answered())
+    if (worker !== this.#worker) return
+    this.#startsWithTasks = false
+    this.#flush()
   }
 
   /** Finds out whether a transaction was committed although its worker ended. Then its operations are answered, or run again. */
@@ -251,7 +257,6 @@ export class WorkerSlot {
     const timer = this.#context.clock.setTimer(() => worker?.kill(), closeMs)
     await worker?.ended
     timer.cancel()
-    await this.#losing
   }
 
   /** Ends the use of a stopped slot. @returns the operations that wait */
@@ -276,7 +281,8 @@ export class WorkerSlot {
 
   #flush(): void {
     const worker = this.#worker
-    if (worker === undefined || !worker.isReady || this.#batch !== undefined || this.#stopping) return
+    if (worker === undefined || !worker.isReady || this.#startsWithTasks) return
+    if (this.#batch !== undefined || this.#stopping) return
     const now = this.#context.clock.monotonic()
     const cells = this.queue.takeBatch(now)
     if (cells.length === 0) return
@@ -319,14 +325,7 @@ export class WorkerSlot {
 
   #finish(finished: FinishedBatch): void {
     const { turns } = this.queue
-    for (const each of finished.ran) {
-      turns.charge(each.accountId, each.operations, each.ms)
-      this.#context.worked(each)
-    }
-    for (const [cellId, ms] of finished.disk) {
-      turns.charge(this.#context.charged(cellId).accountId, 0, ms)
-      this.#context.usedDisk(cellId, ms)
-    }
+    for (const each of finished.ran) turns.charge(each.accountId, each.operations, each.ms)
     if (finished.returned.length > 0) this.queue.putBack(finished)
     if (this.queue.size === 0) turns.reset()
   }

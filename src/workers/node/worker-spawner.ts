@@ -11,7 +11,7 @@ export interface SpawnerParts {
   /** What a worker gets that starts now. */
   settings(): WorkerSettings
   /** Starts a process. @throws the system's error if it can't */
-  spawnWorker(): Promise<WorkerHandle>
+  spawnWorker(): WorkerHandle
   /** Records the living workers in the store's directory, so that its next owner can end them. */
   publish(workers: readonly ProcessIdentity[]): void
   /** Called when a worker has ended, however it did. */
@@ -31,8 +31,6 @@ export class WorkerSpawner {
   readonly #alive = new Set<WorkerHandle>()
   /** Started, but not taken yet. */
   readonly #spares = new Set<WorkerHandle>()
-  /** Starts that are under way. */
-  #starting = 0
   readonly #waiting: ((worker: WorkerHandle | undefined) => void)[] = []
   #retryMs = RETRY_MS_MIN
   #retryTimer: Timer | undefined
@@ -69,7 +67,7 @@ export class WorkerSpawner {
     })
   }
 
-  /** Kills the spare workers, and each that is being started, as soon as it is there. */
+  /** Kills the spare workers. */
   async stop(): Promise<void> {
     this.#stopped = true
     this.#retryTimer?.cancel()
@@ -89,28 +87,20 @@ export class WorkerSpawner {
       this.#retryMs = RETRY_MS_MIN
       this.#waiting.shift()?.(spare)
     }
-    while (this.#spares.size + this.#starting < this.#waiting.length + 1) {
+    while (this.#spares.size < this.#waiting.length + 1) {
       if (this.#stopped || this.#retryTimer !== undefined) return
-      void this.#spawn()
+      this.#spawn()
     }
   }
 
-  async #spawn(): Promise<void> {
-    this.#starting++
-    let worker: WorkerHandle | undefined
-    let err: unknown
+  #spawn(): void {
+    let worker: WorkerHandle
     try {
-      worker = await this.#parts.spawnWorker()
-    } catch (error) {
-      err = error
+      worker = this.#parts.spawnWorker()
+    } catch (err) {
+      this.#failed({ err }, 'could not start a worker process')
+      return
     }
-    this.#starting--
-    if (worker === undefined) this.#failed({ err }, 'could not start a worker process')
-    else this.#add(worker)
-  }
-
-  #add(worker: WorkerHandle): void {
-    if (this.#stopped) worker.kill()
     this.#spares.add(worker)
     this.#alive.add(worker)
     // Recorded before it opens anything, so that the next owner of the directory can end it.

@@ -1,8 +1,7 @@
 import type { RestoreStart } from '../../backup/archiver/cell-port.ts'
 import type { CutCall } from '../../backup/changes/cell-cutter.ts'
-import type { CollectedLogs, CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
+import type { CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
 import type { CellsMark } from '../../backup/changes/change-trackers.ts'
-import type { PackedPiece } from '../../backup/changes/packed-logs.ts'
 import type { InstallOptions } from '../../backup/restore/cell-installer.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { ProcessIdentity } from '../../catalog/directory-lock.ts'
@@ -14,6 +13,7 @@ import type { CommitChanges } from '../../engine/watch/commit-recorder.ts'
 import type { CellAnswer, CellOperation, CellRequest, RequestBounds } from '../../service/operations.ts'
 import type { StoreSettings } from '../../store/settings.ts'
 import type { LogMessage } from './log-message.ts'
+import type { Outbox } from './outbox.ts'
 import type { WireError } from './wire-error.ts'
 
 /** A worker's descriptors: it reads messages from the first, and writes its own to the second. */
@@ -130,7 +130,7 @@ export type ToWorker =
   | { type: 'mark'; mark: CellsMark }
   /** The cells whose `incoming.db` is being built, as in the settings. */
   | { type: 'building'; cellIds: string[] }
-  /** Answered with `collected`: what its cells have committed and not shipped. */
+  /** Answered with a `reply`: what its cells have committed and not shipped. */
   | { type: 'collect-logs'; id: number; limits: CollectLimits }
   /** Everything before these places is in the object store; those of other workers' cells too. */
   | { type: 'logs-shipped'; places: ShippedPlace[] }
@@ -186,25 +186,24 @@ export type FromWorker =
   | { type: 'slow'; index: number; statement: string; ms: number }
   /**
    * The batch is over. `returned` operations have not started: they had no time. `spent` are the milliseconds of the
-   * processor that cells took, by their number in the batch, and `disk` those of the disk since the last batch, of these and of other cells;
-   * what is too little to count is left out.
+   * processor that cells took, by their number in the batch; what is too little to count is left out.
    */
   | {
       type: 'done'
       returned?: number[] | undefined
       spent?: [cell: number, ms: number][] | undefined
-      disk?: [cellId: string, ms: number][] | undefined
       counts?: WorkerCounts | undefined
     }
-  /** `ms` are those for which the task held the worker up; those of less than one are left out. */
-  | { type: 'reply'; id: number; value: unknown; error: WireError | undefined; ms?: number | undefined }
+  | { type: 'reply'; id: number; value: unknown; error: WireError | undefined }
   | { type: 'changed'; cellId: string }
   /** A commit of a watched cell is on disk. Comes before any message that has its operations answered. */
   | { type: 'commit'; cellId: string; changes: CommitChanges }
   /** Commits of a watched cell may be on disk that no message told of. */
   | { type: 'interrupted'; cellId: string }
   | { type: 'expiry' }
-  | { type: 'collected'; id: number; logs: CollectedLogs<PackedPiece> | undefined }
   /** The worker has given a cell away that has something to ship. */
   | { type: 'unshipped'; cellId: string }
   | LogMessage
+
+/** What a worker says to its node. */
+export type WorkerOutbox = Outbox<FromWorker>

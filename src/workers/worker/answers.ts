@@ -2,15 +2,14 @@ import type { CellDatabase } from '../../engine/cell-database.ts'
 import type { Outcome } from '../../engine/work-group.ts'
 import { resultBytes } from '../../service/answer-size.ts'
 import { Packing } from '../protocol/packed.ts'
-import type { ProvisionalTransaction, WireOutcome } from '../protocol/protocol.ts'
-import type { Outbox } from './outbox.ts'
+import type { ProvisionalTransaction, WireOutcome, WorkerOutbox } from '../protocol/protocol.ts'
 
 /** Answers beyond this size are sent at once: each look-up can return a value of 1 MiB. */
 const WAITING_BYTES = 1_048_576
 
 /** Collects and sends the answers to one cell's operations. */
 export class Answers {
-  readonly #out: Outbox
+  readonly #out: WorkerOutbox
   readonly #first: number
   /** By their place in the cell. */
   readonly #given: boolean[] = []
@@ -23,7 +22,7 @@ export class Answers {
   readonly #unsynced: { transaction: number; indexes: number[] }[] = []
 
   /** @param first the number of the cell's first operation */
-  constructor(out: Outbox, first: number) {
+  constructor(out: WorkerOutbox, first: number) {
     this.#out = out
     this.#first = first
   }
@@ -44,7 +43,7 @@ export class Answers {
     this.#hasCommitted = true
   }
 
-  /** For {@link Outbox.flush}, before the COMMIT: if the node no longer reads, the transaction must not be committed. */
+  /** For {@link WorkerOutbox}'s `flush`, before the COMMIT: if the node no longer reads, the transaction must not be committed. */
   provisional(
     changes: readonly { index: number }[],
     outcomes: readonly Outcome[],
@@ -65,7 +64,7 @@ export class Answers {
     else this.#out.post({ type: 'committed', transaction })
   }
 
-  /** For {@link Outbox.flush}, before anything can move the WAL into the database: until then it tells of the commits, should the worker be killed. */
+  /** For {@link WorkerOutbox}'s `flush`, before anything can move the WAL into the database: until then it tells of the commits, should the worker be killed. */
   tellOfCommits(): void {
     for (const { transaction } of this.#unsynced) this.#out.post({ type: 'unsynced', transaction })
   }

@@ -4,13 +4,11 @@ import type { ApplyContext } from '../../service/apply-operation.ts'
 import type { ReadBounds } from '../../service/requests/cell-routes.ts'
 import type { Cell } from '../../store/cell.ts'
 import type { LocalCells } from '../../store/local-cells.ts'
-import type { BatchCell } from '../protocol/protocol.ts'
+import type { BatchCell, WorkerOutbox } from '../protocol/protocol.ts'
 import { Answers } from './answers.ts'
 import { CellRun, type CellRunParts } from './cell-run.ts'
-import { DiskTime } from './disk-time.ts'
 import { JointCommits } from './joint-commits.ts'
 import { OperationRunner, type RunnerSettings } from './operation-runner.ts'
-import type { Outbox } from './outbox.ts'
 import { hasChange, parseBatch } from './parsed-batch.ts'
 import { ProcessorTime } from './processor-time.ts'
 
@@ -32,12 +30,11 @@ export class BatchRunner {
   readonly #cells: LocalCells
   readonly #context: ApplyContext
   readonly #bounds: ReadBounds
-  readonly #out: Outbox
+  readonly #out: WorkerOutbox
   readonly #handles: LruCache<Cell>
   readonly #joint: JointCommits
   readonly #runner: OperationRunner
   readonly #processor: ProcessorTime
-  readonly #disk = new DiskTime()
   readonly #parts: CellRunParts
   #transactions = 0
 
@@ -45,13 +42,12 @@ export class BatchRunner {
     cells: LocalCells,
     context: ApplyContext,
     settings: BatchSettings,
-    out: Outbox,
+    out: WorkerOutbox,
     processorMs?: () => number,
   ) {
     this.#cells = cells
     // Until the node has heard of a commit, the log may tell whether it counts.
     cells.leavesLongLogs = true
-    cells.onLogReleased = (cellId, bytes) => this.#disk.note(cellId, bytes)
     this.#context = context
     this.#bounds = settings.bounds
     this.#out = out
@@ -96,7 +92,6 @@ export class BatchRunner {
       type: 'done',
       returned: someOf(returned),
       spent: someOf([...spent]),
-      disk: someOf(this.#disk.take()),
       counts: counted,
     })
     this.#processor.ended()

@@ -6,11 +6,10 @@ import { mayChange, type ParsedOperation } from '../../service/apply-operation.t
 import type { CellOperation } from '../../service/operations.ts'
 import type { Cell } from '../../store/cell.ts'
 import type { LocalCells } from '../../store/local-cells.ts'
-import type { ProvisionalTransaction } from '../protocol/protocol.ts'
+import type { ProvisionalTransaction, WorkerOutbox } from '../protocol/protocol.ts'
 import type { Answers } from './answers.ts'
 import { JointCommits } from './joint-commits.ts'
 import type { OperationRunner } from './operation-runner.ts'
-import type { Outbox } from './outbox.ts'
 import { type Queued, Refused } from './parsed-batch.ts'
 
 /** Small reads, which run together in one transaction. */
@@ -25,7 +24,7 @@ const GROUP_RESULT_BYTES = 33_554_432
 /** What the runs of a worker share. */
 export interface CellRunParts {
   cells: LocalCells
-  out: Outbox
+  out: WorkerOutbox
   joint: JointCommits
   runner: OperationRunner
   handle(cellId: string): Cell

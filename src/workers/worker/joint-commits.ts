@@ -1,6 +1,6 @@
 import type { PreparedGroup } from '../../engine/work-group.ts'
 import type { CellOperation } from '../../service/operations.ts'
-import type { Outbox } from './outbox.ts'
+import type { WorkerOutbox } from '../protocol/protocol.ts'
 import { type Queued, Refused } from './parsed-batch.ts'
 
 /** Changes that take no longer than the data they touch, and tell little: others would hold up the COMMITs of their neighbours. */
@@ -24,10 +24,10 @@ interface JointCommit {
  * COMMITs. A write to the node for each cell would wake it as often.
  */
 export class JointCommits {
-  readonly #out: Outbox
+  readonly #out: WorkerOutbox
   #waiting: JointCommit[] = []
 
-  constructor(out: Outbox) {
+  constructor(out: WorkerOutbox) {
     this.#out = out
   }
 

@@ -2,7 +2,7 @@ import { sqlShape } from '../../engine/sql-policy/sql-shape.ts'
 import { type ApplyContext, applyOperation, type ParsedOperation } from '../../service/apply-operation.ts'
 import type { ReadBounds } from '../../service/requests/cell-routes.ts'
 import type { Cell } from '../../store/cell.ts'
-import type { Outbox } from './outbox.ts'
+import type { WorkerOutbox } from '../protocol/protocol.ts'
 import { isUnread, type Queued, type Runnable, readNow } from './parsed-batch.ts'
 
 /** An operation that starts this many milliseconds after the last message is announced, whatever it is. */
@@ -23,7 +23,7 @@ export interface RunnerSettings {
 /** Runs the operations of a batch, one by one, and tells the node whose time it is that passes. */
 export class OperationRunner {
   readonly #context: ApplyContext
-  readonly #out: Outbox
+  readonly #out: WorkerOutbox
   readonly #bounds: ReadBounds
   readonly #sliceMs: number
   /** Monotonic time of the running batch's start: until its first message, the node counts nobody's time. */
@@ -33,7 +33,7 @@ export class OperationRunner {
   /** The number of the operation that is applied now. */
   #applied = 0
 
-  constructor(context: ApplyContext, { bounds, sliceMs, slowMs }: RunnerSettings, out: Outbox) {
+  constructor(context: ApplyContext, { bounds, sliceMs, slowMs }: RunnerSettings, out: WorkerOutbox) {
     const tell = (sql: string, ms: number) =>
       out.post({ type: 'slow', index: this.#applied, statement: sqlShape(sql), ms })
     this.#context = slowMs === undefined ? context : { ...context, slow: { fromMs: slowMs, tell } }

@@ -1,9 +1,6 @@
 import type { Clock } from '../../base/clock.ts'
 
-/**
- * Less than this is not worth a question to the system, or a place in a message: the next cell has it. So it is a fourth of what makes
- * an operation heavy (`node/probation.ts`).
- */
+/** Less than this is not worth a question to the system, or a place in a message: the next cell has it. */
 const WORTH_MS = 0.25
 
 /** How much of the processor each cell of a batch takes. Waits for the disk do not count. */

@@ -121,14 +121,9 @@ export class WorkerCells {
     return archived && runCut(archived.cutter, cellId, call)
   }
 
-  /** @returns undefined if that failed */
-  async collectLogs(limits: CollectLimits): Promise<CollectedLogs | undefined> {
-    try {
-      return await this.local.archived?.logs.collect(limits)
-    } catch (err) {
-      this.settings.log.error({ err }, 'could not collect what cells have not shipped')
-      return undefined
-    }
+  async collectLogs(limits: CollectLimits): Promise<CollectedLogs> {
+    if (this.local.archived === undefined) throw new Error('Without an object store, nothing is shipped.')
+    return await this.local.archived.logs.collect(limits)
   }
 
   mark(mark: CellsMark): void {

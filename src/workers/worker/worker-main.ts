@@ -1,14 +1,14 @@
 import { packLogs } from '../../backup/changes/packed-logs.ts'
-import { systemClock } from '../../base/clock.ts'
-import { beginHold } from '../../base/process-stats.ts'
+import { setImmediate, systemClock } from '../../base/clock.ts'
 import { StorePaths } from '../../base/store-paths.ts'
 import { joinWorkers } from '../../catalog/workers-lock.ts'
 import { dieWithout, listenToNode, writeToNode } from '../protocol/child-side.ts'
 import { logToNode } from '../protocol/log-message.ts'
+import { Outbox } from '../protocol/outbox.ts'
 import { unpackCells } from '../protocol/packed.ts'
-import type { ToWorker, WorkerSettings } from '../protocol/protocol.ts'
+import type { ToWorker, WorkerOutbox, WorkerSettings } from '../protocol/protocol.ts'
+import { toWireError } from '../protocol/wire-error.ts'
 import { BatchRunner } from './batch-runner.ts'
-import { Outbox } from './outbox.ts'
 import { WorkerCells } from './worker-cells.ts'
 import { WorkerTasks } from './worker-tasks.ts'
 
@@ -35,7 +35,7 @@ class WorkerMain {
     const { cells, batches, tasks } = this.#started
     switch (message.type) {
       case 'batch':
-        for (const { cellId } of message.cells) tasks.before(cellId)
+        tasks.beforeBatch(message.cells.map(({ cellId }) => cellId))
         cells.forget(message.forget, (cellId) => tasks.isBusyWith(cellId))
         for (const { cellId, record } of message.cells)
           if (record !== undefined) cells.setRecord(cellId, record)
@@ -64,9 +64,7 @@ class WorkerMain {
         cells.setBuilding(message.cellIds)
         break
       case 'collect-logs':
-        void cells
-          .collectLogs(message.limits)
-          .then((logs) => out.send({ type: 'collected', id: message.id, logs: logs && packLogs(logs) }))
+        void this.#collectLogs(message)
         break
       case 'logs-shipped':
         cells.local.archived?.logs.shipped(message.places)
@@ -102,7 +100,6 @@ class WorkerMain {
       send: (message) => out.send(message),
       batch: () => this.#batch,
       ended: () => batches.otherWorkEnded(),
-      beginHold: () => beginHold(systemClock),
     })
     this.#parts = { cells, batches, tasks }
   }
@@ -110,6 +107,16 @@ class WorkerMain {
   get #started() {
     if (this.#parts === undefined) throw new Error('The worker got a request before its settings.')
     return this.#parts
+  }
+
+  async #collectLogs({ id, limits }: Extract<ToWorker, { type: 'collect-logs' }>): Promise<void> {
+    try {
+      const logs = await this.#started.cells.collectLogs(limits)
+      out.send({ type: 'reply', id, value: packLogs(logs), error: undefined })
+    } catch (error) {
+      log.error({ err: error }, 'could not collect what cells have not shipped')
+      out.send({ type: 'reply', id, value: undefined, error: toWireError(error) })
+    }
   }
 
   async #stop(): Promise<void> {
@@ -120,7 +127,7 @@ class WorkerMain {
   }
 }
 
-const out = new Outbox(systemClock, writeToNode)
+const out: WorkerOutbox = new Outbox(systemClock, writeToNode)
 const log = logToNode((message) => out.send(message))
 const worker = new WorkerMain()
 listenToNode((message, parts) => worker.handle(message as ToWorker, parts), log)

@@ -1,3 +1,4 @@
+import { setImmediate } from '../../base/clock.ts'
 import type { CellDatabase } from '../../engine/cell-database.ts'
 import { hasCommitBetween, type WalEnd } from '../../engine/wal-end.ts'
 import type { FromWorker, WorkerTask } from '../protocol/protocol.ts'
@@ -17,12 +18,7 @@ export interface WorkerTasksParts {
   batch(): Promise<void> | undefined
   /** Called when a task has started: what it did until then is nobody's receipt of a batch. */
   ended(): void
-  /** As in process-stats.ts. */
-  beginHold(): () => number
 }
-
-/** Less than this is not worth a place in a message. A last backup and a deletion have eight steps of 0.2 to 2 ms. */
-const WORTH_MS = 0.25
 
 /** Each holds up the worker for some milliseconds: it flushes files, or closes or opens a cell. */
 const IN_TURNS: ReadonlySet<WorkerTask['task']> = new Set(['cut', 'close', 'release', 'look-at-log'])
@@ -56,6 +52,12 @@ export class WorkerTasks {
     this.#start(id, task)
   }
 
+  /** Before a batch: starts those of its cells that wait, and one of the others, for which there may be no turn after the batch. */
+  beforeBatch(cellIds: readonly string[]): void {
+    for (const cellId of cellIds) this.before(cellId)
+    this.#startNext()
+  }
+
   /** Before anything else is done for the cell: starts the cell's tasks that wait. */
   before(cellId: string): void {
     if (!this.#waiting.some(({ task }) => task.cellId === cellId)) return
@@ -76,29 +78,22 @@ export class WorkerTasks {
     this.#isScheduled = true
     setImmediate(() => {
       this.#isScheduled = false
-      const next = this.#waiting.shift()
-      if (next !== undefined) this.#start(next.id, next.task)
+      this.#startNext()
       if (this.#waiting.length > 0) this.#scheduleNext()
     })
   }
 
+  #startNext(): void {
+    const next = this.#waiting.shift()
+    if (next !== undefined) this.#start(next.id, next.task)
+  }
+
   #start(id: number, task: WorkerTask): void {
-    const { ended, beginHold } = this.#parts
     const abort = new AbortController()
-    /** For how long it has held up everything else. What else it does later, it does in small pieces. */
-    let ms = 0
-    const count = <T>(run: () => T): T => {
-      const held = beginHold()
-      try {
-        return run()
-      } finally {
-        ms += held()
-      }
-    }
-    const reply = (value: unknown) => this.#reply(id, ms, value)
-    const refuse = (error: unknown) => this.#reply(id, ms, undefined, toWireError(error))
+    const reply = (value: unknown) => this.#reply(id, value)
+    const refuse = (error: unknown) => this.#reply(id, undefined, toWireError(error))
     try {
-      const value = this.#perform(task, abort.signal, count)
+      const value = this.#perform(task, abort.signal)
       if (!(value instanceof Promise)) {
         reply(value)
         return
@@ -108,7 +103,7 @@ export class WorkerTasks {
     } catch (error) {
       refuse(error)
     } finally {
-      ended()
+      this.#parts.ended()
     }
   }
 
@@ -125,24 +120,17 @@ export class WorkerTasks {
     return [...this.#running.values()].some((each) => each.cellId === cellId)
   }
 
-  #reply(id: number, ms: number, value: unknown, error?: WireError): void {
-    this.#parts.send({ type: 'reply', id, value, error, ms: ms < WORTH_MS ? undefined : ms })
+  #reply(id: number, value: unknown, error?: WireError): void {
+    this.#parts.send({ type: 'reply', id, value, error })
   }
 
-  /** @param count runs something, and counts for how long that holds up everything else */
-  #perform(task: WorkerTask, signal: AbortSignal, count: <T>(run: () => T) => T): Promise<unknown> | unknown {
-    if (task.task !== 'install') return count(() => this.#performNow(task, signal))
-    return this.#afterBatch(() => count(() => this.#parts.cells.install(task.cellId, task.options)))
-  }
-
-  #performNow(
-    task: Exclude<WorkerTask, { task: 'install' }>,
-    signal: AbortSignal,
-  ): Promise<unknown> | unknown {
+  #perform(task: WorkerTask, signal: AbortSignal): Promise<unknown> | unknown {
     const { cells } = this.#parts
     const { local } = cells
     const { cellId } = task
     switch (task.task) {
+      case 'install':
+        return this.#afterBatch(() => cells.install(cellId, task.options))
       case 'cut':
         return cells.cut(cellId, task.call)
       case 'begin-restore':

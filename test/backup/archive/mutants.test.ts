@@ -52,7 +52,7 @@ async function freshStore(): Promise<void> {
 /** Restores the newest version: refused with the cell as it was, or exactly right. */
 async function expectRefusedOrExact(what: string): Promise<'refused' | 'exact'> {
   try {
-    await store.backups.restore(cell.id, { version: chain[2] })
+    await store.backups.restore(cell.id, { version: chain[2] as string })
   } catch (error) {
     if (!(error instanceof CellError)) throw new Error(`${what}: ${String(error)}`, { cause: error })
     expect(['backup_corrupt', 'backup_not_found'], `${what}: ${error.message}`).toContain(error.code)

@@ -43,7 +43,7 @@ async function cellWithBackup(): Promise<string> {
 }
 
 async function restoredNotes(store: CellStore, cell: Cell, version?: string): Promise<string[]> {
-  await store.backups.restore(cell.id, { version })
+  await store.backups.restore(cell.id, { version: version as string })
   return notes(cell)
 }
 
@@ -141,7 +141,7 @@ describe('An incremental beside other programs (invariants 7 and 10)', () => {
     await other.close()
     expect(versions.length).toBeGreaterThan(10)
     for (const [version, expected] of versions) {
-      await store.backups.restore(cell.id, { version })
+      await store.backups.restore(cell.id, { version: version as string })
       const gaps = (table: string) => cell.sql(`SELECT count(*) AS n, max(n) AS last FROM ${table}`).rows[0]
       expect(gaps('ours')).toEqual({ n: expected, last: expected })
       const theirs = gaps('theirs')

@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
 import { bufferBody } from '../../../src/backup/object-store/object-store.ts'
 import { openObjectStore } from '../../../src/backup/object-store/open-object-store.ts'
@@ -14,7 +14,10 @@ let folder: string
 beforeEach(() => {
   folder = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-open-'))
 })
-afterEach(() => fs.rmSync(folder, { recursive: true, force: true }))
+afterEach(() => {
+  vi.unstubAllEnvs()
+  fs.rmSync(folder, { recursive: true, force: true })
+})
 
 function refusal(url: string, dataDir?: string): string {
   try {
@@ -134,6 +137,30 @@ describe('S3 as the object store', () => {
     expect(store).toBeInstanceOf(S3ObjectStore)
     expect(store.url).toBe(name)
     expect(openObjectStore(name, { clock }).url).toBe(name)
+  })
+
+  describe('with an endpoint of the environment', () => {
+    const THERE = 'http%3A%2F%2F127.0.0.1%3A9000'
+    test.each<[string, Record<string, string>, string]>([
+      ['AWS_ENDPOINT_URL', {}, `endpoint=${THERE}&region=us-east-1`],
+      ['AWS_ENDPOINT_URL_S3', { AWS_ENDPOINT_URL: 'http://other' }, `endpoint=${THERE}&region=us-east-1`],
+      ['AWS_ENDPOINT_URL', { AWS_REGION: 'garage' }, `endpoint=${THERE}&region=garage`],
+      ['AWS_ENDPOINT_URL', { AWS_ENDPOINT_URL_S3: '' }, `endpoint=${THERE}&region=us-east-1`],
+    ])('%s is as with endpoint=, beside %j', (name, others, query) => {
+      for (const [other, value] of Object.entries(others)) vi.stubEnv(other, value)
+      vi.stubEnv(name, 'http://127.0.0.1:9000')
+      expect(openObjectStore('s3://bucket/p', { clock }).url).toBe(`s3://bucket/p?${query}`)
+      expect(openObjectStore('s3://bucket?endpoint=http://mine', { clock }).url).toBe(
+        's3://bucket?endpoint=http%3A%2F%2Fmine&region=us-east-1',
+      )
+      vi.stubEnv('AWS_IGNORE_CONFIGURED_ENDPOINT_URLS', 'true')
+      expect(openObjectStore('s3://bucket/p', { clock }).url).toBe('s3://bucket/p')
+    })
+
+    test('that is none is refused by the name of the variable', () => {
+      vi.stubEnv('AWS_ENDPOINT_URL', '127.0.0.1:9000')
+      expect(refusal('s3://bucket')).toMatch(/AWS_ENDPOINT_URL/)
+    })
   })
 
   test.each([

@@ -2,6 +2,7 @@ import fs from 'node:fs'
 import { setImmediate } from 'node:timers/promises'
 import { describe, expect, test, vi } from 'vitest'
 import { versionOf } from '../../../src/backup/versions/object-keys.ts'
+import { definedOnly } from '../../../src/base/option-shapes.ts'
 import { CellError } from '../../../src/errors.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
@@ -219,12 +220,16 @@ describe('A restore is refused', () => {
     const { cell, versions } = await createChain(store, { accountId: mine })
     recording.forget()
     for (const version of [undefined, versions[0], versionOf(cell.id, 0)]) {
-      const error = await rejectedBy(store.backups.restore(cell.id, { accountId: other, version }))
+      const error = await rejectedBy(
+        store.backups.restore(cell.id, definedOnly({ accountId: other, version })),
+      )
       expect(error.code).toBe('cell_not_found')
     }
     expect(recording.calls).toEqual([])
     for (const version of [undefined, versionOf(STRANGER, 0)]) {
-      const error = await rejectedBy(store.backups.restore(STRANGER, { accountId: other, version }))
+      const error = await rejectedBy(
+        store.backups.restore(STRANGER, definedOnly({ accountId: other, version })),
+      )
       expect(error.code).toBe('cell_not_found')
     }
     expect(notes(cell)).toEqual(LIVE)

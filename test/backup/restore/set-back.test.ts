@@ -55,7 +55,7 @@ describe('A cell whose files are lost', () => {
     const { id, versions } = await loseFiles()
     const [one, two] = versions as [string, string]
     const store = await place.open()
-    for (const version of [one, two]) await store.backups.restore(id, { version })
+    for (const version of [one, two]) await store.backups.restore(id, { version: version as string })
     await store.close()
     fs.rmSync(place.paths.cell(id).directory, { recursive: true })
     fs.rmSync(path.join(place.objects, two))
@@ -82,7 +82,8 @@ describe('A cell whose files are lost', () => {
     await store.openCell(id).ensureLocal()
     expect(notes(store.openCell(id))).toEqual(['one', 'two'])
     // The newest again after an older one: the last name is that of a mark, which is no version.
-    for (const version of [versions[0], versions[1]]) await store.backups.restore(id, { version })
+    for (const version of [versions[0], versions[1]])
+      await store.backups.restore(id, { version: version as string })
     await store.close()
     fs.rmSync(place.paths.cell(id).directory, { recursive: true })
     const again = await place.open({ log })

@@ -403,8 +403,12 @@ describe('The catalog’s own backup', () => {
     expect(codeOf(() => store.openCell(store.id))).toBe('cell_not_found')
     expect(codeOf(() => store.openCell(store.id))).toBe('cell_not_found')
     const [version] = catalogVersions(store.id)
-    expect((await rejectedBy(store.backups.restore(store.id, { version }))).code).toBe('cell_not_found')
+    expect((await rejectedBy(store.backups.restore(store.id, { version: version as string }))).code).toBe(
+      'cell_not_found',
+    )
     const cell = createLedger(store)
-    expect((await rejectedBy(store.backups.restore(cell.id, { version }))).code).toBe('backup_not_found')
+    expect((await rejectedBy(store.backups.restore(cell.id, { version: version as string }))).code).toBe(
+      'backup_not_found',
+    )
   })
 })

@@ -19,7 +19,7 @@ describe('During a prune one of whose removals takes long,', () => {
   // A total loss brings back what a restore left: the version that its mark names.
   test('no version goes to which the cell is restored', async () => {
     const { store, cell, versions, gated, pruned } = await beginPrune()
-    const restored = store.backups.restore(cell.id, { version: versions[0] })
+    const restored = store.backups.restore(cell.id, { version: versions[0] as string })
     gated.open()
     await restored
     const judged = (await pruned)?.versions ?? []
@@ -37,11 +37,11 @@ describe('During a prune one of whose removals takes long,', () => {
     const caller = new AbortController()
     const [version] = versions
     const restored = expect(
-      store.backups.restore(cell.id, { version, signal: caller.signal }),
+      store.backups.restore(cell.id, { version: version as string, signal: caller.signal }),
     ).rejects.toMatchObject({ name: 'AbortError' })
     caller.abort()
     await restored
-    const next = store.backups.restore(cell.id, { version })
+    const next = store.backups.restore(cell.id, { version: version as string })
     gated.open()
     await Promise.all([next, pruned])
     expect(notes(cell)).toEqual(['0'])
@@ -50,7 +50,7 @@ describe('During a prune one of whose removals takes long,', () => {
 
   test('a cell that is deleted while its restore waits for that removal stays deleted', async () => {
     const { store, cell, versions, gated, pruned } = await beginPrune()
-    const restored = rejectedBy(store.backups.restore(cell.id, { version: versions[0] }))
+    const restored = rejectedBy(store.backups.restore(cell.id, { version: versions[0] as string }))
     store.deleteCell(cell.id)
     gated.open()
     expect((await restored).code).toBe('cell_not_found')

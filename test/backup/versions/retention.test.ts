@@ -272,7 +272,7 @@ describe('Retention', () => {
     await pruneFully(store, cell)
     expect(stored(cell)).toHaveLength(6)
     expect((await rejectedBy(retentionOf(store).setPlan(cell.id, '30'))).code).toBe('invalid_setting')
-    await retentionOf(store).setPlan(cell.id, undefined)
+    await retentionOf(store).setPlan(cell.id, null)
     expect(objects(cell.id)).toEqual(stored(cell))
     await pruneFully(store, cell)
     expect(stored(cell)).toHaveLength(2)

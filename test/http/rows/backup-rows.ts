@@ -22,6 +22,14 @@ const snapshot = {
   duration_ms: COUNT,
 }
 const incremental = { ...snapshot, kind: 'incremental', base_version: VERSION }
+/** The first version of a cell, with which its history begins. */
+const AS_MADE = {
+  version: VERSION,
+  kind: 'incremental',
+  size_bytes: COUNT,
+  created_at: TIME,
+  base_version: null,
+}
 const restored = {
   restored: true,
   version: VERSION,
@@ -59,7 +67,7 @@ function damageCell({ data, cellDirectory }: Bench): void {
 
 /** Changes one byte in the middle of the cell's only backup. */
 function damageBackup({ backupDirectory }: Bench): void {
-  const [name = ''] = fs.readdirSync(backupDirectory)
+  const name = fs.readdirSync(backupDirectory).sort().at(-1) ?? ''
   const file = path.join(backupDirectory, name)
   fs.chmodSync(file, 0o600)
   const bytes = fs.readFileSync(file)
@@ -83,10 +91,10 @@ export const BACKUP_ROWS: Row[] = [
   { title: 'a snapshot', ask: backup, status: 200, body: snapshot },
   { title: 'a snapshot, of {}', ask: { ...backup, body: {} }, status: 200, body: snapshot },
   {
-    title: 'a first incremental, which makes its own base',
+    title: 'a first incremental, which follows the cell as it was made',
     ask: incr,
     status: 200,
-    body: { ...incremental, base_version: null },
+    body: incremental,
   },
   { title: 'an incremental', before: [backup], ask: incr, status: 200, body: incremental },
   { title: 'no backups', ask: list, status: 200, body: { backups: [], next_cursor: null, restorable: [] } },
@@ -99,6 +107,7 @@ export const BACKUP_ROWS: Row[] = [
       backups: [
         { version: VERSION, kind: 'incremental', size_bytes: COUNT, created_at: TIME, base_version: VERSION },
         { version: VERSION, kind: 'snapshot', size_bytes: COUNT, created_at: TIME, base_version: null },
+        AS_MADE,
       ],
       next_cursor: null,
       restorable: TIMES_OF_TWO_VERSIONS,
@@ -225,7 +234,12 @@ export const BACKUP_ROWS: Row[] = [
     status: 404,
     problem: { code: 'restore_not_found' },
   },
-  { title: 'a restore with no backup', ask: restore(), status: 404, problem: { code: 'backup_not_found' } },
+  {
+    title: 'a restore with no backup, which makes one',
+    ask: restore(),
+    status: 200,
+    body: { ...restored, kind: 'incremental' },
+  },
   {
     title: 'a restore of a version that is not there',
     before: [backup],
@@ -270,6 +284,7 @@ export const BACKUP_ROWS: Row[] = [
     body: {
       backups: [
         { version: VERSION, kind: 'snapshot', size_bytes: COUNT, created_at: TIME, base_version: null },
+        AS_MADE,
       ],
       next_cursor: null,
       restorable: [{ from: TIME, to: TIME }],

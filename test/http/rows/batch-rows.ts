@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { expect } from 'vitest'
 import type { Ask } from '../../support/http/bench.ts'
 import { ENTRY_VERSION, IN_A_MINUTE } from './kv-asks.ts'
@@ -11,6 +12,22 @@ const table: Ask = {
   body: { sql: 'CREATE TABLE t (a UNIQUE)' },
 }
 const put = { kv: 'put', key: 'k', value: '1' }
+const FAMILY: Ask[] = [
+  batch(
+    { sql: 'CREATE TABLE parent (id INTEGER PRIMARY KEY)' },
+    { sql: 'CREATE TABLE child (p REFERENCES parent)' },
+    { sql: 'INSERT INTO parent VALUES (1), (2)' },
+    { sql: 'INSERT INTO child VALUES (1), (2)' },
+  ),
+]
+const DEFER = { sql: 'PRAGMA defer_foreign_keys = ON' }
+const REBUILD = [
+  'CREATE TABLE kept AS SELECT * FROM parent',
+  'DROP TABLE parent',
+  'CREATE TABLE parent (id INTEGER PRIMARY KEY, city TEXT)',
+  'INSERT INTO parent (id) SELECT id FROM kept',
+  'DROP TABLE kept',
+]
 const insert = { sql: 'INSERT INTO t VALUES (?)', params: [1] }
 
 export const BATCH_ROWS: Row[] = [
@@ -44,6 +61,41 @@ export const BATCH_ROWS: Row[] = [
           duration_ms: COUNT,
         },
       ],
+    },
+  },
+  {
+    title: 'a table to which others refer, rebuilt with its foreign keys judged at the end',
+    before: FAMILY,
+    ask: batch(DEFER, ...REBUILD.map((sql) => ({ sql })), { sql: 'SELECT p FROM child', row_mode: 'array' }),
+    status: 200,
+    body: {
+      results: expect.toSatisfy((results: { rows: unknown[] }[]) =>
+        isDeepStrictEqual(results.at(-1)?.rows, [[1], [2]]),
+      ),
+    },
+  },
+  {
+    title: 'foreign keys that are broken at the end of the batch that defers them',
+    before: FAMILY,
+    ask: batch(DEFER, { sql: 'DELETE FROM parent' }),
+    status: 409,
+    problem: { code: 'constraint_violation', sqlite_code: 'SQLITE_CONSTRAINT_FOREIGNKEY' },
+  },
+  {
+    title: 'a foreign key that is broken in the batch after one that defers them',
+    before: [...FAMILY, batch(DEFER, { sql: 'SELECT 1' })],
+    ask: batch({ sql: 'INSERT INTO child VALUES (3)' }, { sql: 'INSERT INTO parent VALUES (3)' }),
+    status: 409,
+    problem: { code: 'constraint_violation', sqlite_code: 'SQLITE_CONSTRAINT_FOREIGNKEY', index: 0 },
+  },
+  {
+    title: 'PRAGMA foreign_keys',
+    ask: batch({ sql: 'PRAGMA foreign_keys = OFF' }),
+    status: 403,
+    problem: {
+      code: 'statement_not_allowed',
+      index: 0,
+      detail: expect.stringMatching(/PRAGMA defer_foreign_keys = ON/),
     },
   },
   { title: 'no operation at all', ask: batch(), status: 200, body: { results: [] } },

@@ -31,7 +31,6 @@ const SCHEMA = `
     INSERT INTO notes (body) SELECT new.name WHERE new.n > 5;
   END;
   CREATE TRIGGER plain_limit BEFORE INSERT ON plain WHEN new.x > 80 BEGIN SELECT RAISE(FAIL, 'too large'); END;
-  PRAGMA foreign_keys = ON;
 `
 
 /** Placeholders are numbers from 0 to 99. */

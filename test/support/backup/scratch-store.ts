@@ -4,6 +4,7 @@ import Database from 'better-sqlite3'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
 import type { StorePaths } from '../../../src/base/store-paths.ts'
 import type { Cell } from '../../../src/store/cell.ts'
+import type { CreateCellOptions } from '../../../src/store/cell-directory.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import type { StoreOptions } from '../../../src/store/store-options.ts'
 import { FakeClock } from '../fake-clock.ts'
@@ -101,7 +102,7 @@ export class ScratchPlace {
 }
 
 /** A cell with a table that the helpers below use. */
-export function createLedger(store: CellStore, options: Parameters<CellStore['createCell']>[0] = {}): Cell {
+export function createLedger(store: CellStore, options: CreateCellOptions = {}): Cell {
   const cell = store.createCell(options)
   cell.sql('CREATE TABLE ledger (n INTEGER PRIMARY KEY, note TEXT, payload BLOB)')
   return cell

@@ -306,7 +306,7 @@ export class ShippingStorm implements Storm {
     if (isCellError(error, 'no_backup') && !this.#hasHiddenVersion(id))
       throw new Error(`${id} is said to have no backup, and no listing lagged.`, { cause: error })
     if (!isCellError(error, 'backup_corrupt') || !this.#bucket.isWell) throw error
-    await this.#store.backups.verify(id, { version: error.details.member })
+    await this.#store.backups.verify(id, { version: error.details.member as string })
     await this.#store.openCell(id).ensureLocal()
   }
 

@@ -1,5 +1,5 @@
 import { type Clock, systemClock, type Timer } from '../../../src/base/clock.ts'
-import { DRAIN_MS_MAX } from '../../../src/http/body-drains.ts'
+import { LINGER_MS_MAX } from '../../../src/http/linger.ts'
 
 /** A wall clock that stands still until a test steps it. Timers and durations are the real ones: sockets run on them. */
 export class SteppedClock implements Clock {
@@ -36,12 +36,12 @@ export class SteppedClock implements Clock {
   }
 }
 
-/** One that leaves the deadlines for draining a body to the test. */
-export class DrainClock extends SteppedClock {
+/** One that leaves to the test for how long the rest of a refused body is read. */
+export class LingerClock extends SteppedClock {
   readonly deadlines: (() => void)[] = []
 
   override setTimer(run: () => void, delayMs: number, options?: { keepsAlive?: boolean }): Timer {
-    if (delayMs !== DRAIN_MS_MAX) return super.setTimer(run, delayMs, options)
+    if (delayMs !== LINGER_MS_MAX) return super.setTimer(run, delayMs, options)
     this.deadlines.push(run)
     return { cancel: () => void this.deadlines.splice(this.deadlines.indexOf(run), 1) }
   }

@@ -1,11 +1,13 @@
 import net from 'node:net'
 import { onTestFinished } from 'vitest'
 import { type ServedNode, Workplace } from '../cli/workplace.ts'
+import { Nginx } from '../nginx.ts'
 import { answersIn, exchange } from './wire.ts'
 
 /** A node as users run it, in processes of its own, and someone who goes on asking it for ordinary things meanwhile. */
 export class Victim {
   readonly node: ServedNode
+  /** Of the node, or of the proxy in front of it. */
   readonly port: number
   /** The one that is attacked. */
   cell: string
@@ -16,16 +18,27 @@ export class Victim {
   /** How long each ordinary request took, from the first byte of its own connection to the last, in milliseconds. */
   readonly times: number[] = []
 
-  private constructor(node: ServedNode, cell: string, neighbour: string) {
+  private constructor(node: ServedNode, port: number, cell: string, neighbour: string) {
     this.node = node
-    this.port = Number(new URL(node.address).port)
+    this.port = port
     this.cell = cell
     this.#neighbour = neighbour
   }
 
   static async start(...flags: string[]): Promise<Victim> {
+    return await Victim.#of(await new Workplace().serve('--workers', '1', ...flags))
+  }
+
+  /** With nginx in front. @param changes of its configuration */
+  static async behindNginx(changes: readonly [string, string][] = [], ...flags: string[]): Promise<Victim> {
     const node = await new Workplace().serve('--workers', '1', ...flags)
-    const victim = new Victim(node, await newCell(node), await newCell(node))
+    const nginx = await Nginx.start(portOf(node), changes)
+    onTestFinished(() => nginx.stop())
+    return await Victim.#of(node, nginx.port)
+  }
+
+  static async #of(node: ServedNode, port = portOf(node)): Promise<Victim> {
+    const victim = new Victim(node, port, await newCell(node), await newCell(node))
     victim.#probes = victim.#probe().catch((error: unknown) => error)
     onTestFinished(() => {
       victim.#probing = false
@@ -86,14 +99,18 @@ export class Victim {
   }
 }
 
+function portOf(node: ServedNode): number {
+  return Number(new URL(node.address).port)
+}
+
 async function newCell(node: ServedNode): Promise<string> {
   return String((await node.request('POST', '/v1/databases')).body['id'])
 }
 
 /** Opens a connection and leaves it alone. @returns undefined if there was none to be had */
-export function openIdle(port: number): Promise<net.Socket | undefined> {
+export function openIdle(port: number, localAddress = '127.0.0.1'): Promise<net.Socket | undefined> {
   return new Promise((resolve) => {
-    const socket = net.connect(port, '127.0.0.1', () => resolve(socket))
+    const socket = net.connect({ port, host: '127.0.0.1', localAddress }, () => resolve(socket))
     socket.on('error', () => resolve(undefined))
     onTestFinished(() => void socket.destroy())
   })

@@ -6,9 +6,13 @@ export interface Exchange {
   ended: Promise<string>
 }
 
-/** Sends bytes as they are, and collects what comes until the other side ends the connection. */
-export function exchange(port: number, bytes: string | Uint8Array): Exchange {
-  const socket = net.connect(port, '127.0.0.1')
+/**
+ * Sends bytes as they are, and collects what comes until the other side ends the connection.
+ *
+ * @param localAddress whom the other side takes for the sender
+ */
+export function exchange(port: number, bytes: string | Uint8Array, localAddress = '127.0.0.1'): Exchange {
+  const socket = net.connect({ port, host: '127.0.0.1', localAddress })
   socket.setEncoding('latin1')
   let received = ''
   socket.on('data', (data: string) => {

@@ -14,8 +14,8 @@ import type { StoreOptions } from '../../../src/store/store-options.ts'
 import type { QueuedOperation } from '../../../src/workers/node/queued-operation.ts'
 import type { BatchMessage } from '../../../src/workers/node/worker-process.ts'
 import { MessageReader } from '../../../src/workers/protocol/messages.ts'
+import { Outbox } from '../../../src/workers/protocol/outbox.ts'
 import { BatchRunner } from '../../../src/workers/worker/batch-runner.ts'
-import { Outbox } from '../../../src/workers/worker/outbox.ts'
 import { BOUNDS } from '../request-bounds.ts'
 
 /** What a worker does with batches, over the files in a directory. */

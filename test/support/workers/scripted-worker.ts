@@ -2,12 +2,7 @@ import type { CollectedLogs } from '../../../src/backup/changes/cell-log.ts'
 import type { PackedPiece } from '../../../src/backup/changes/packed-logs.ts'
 import type { CellRecord } from '../../../src/catalog/cell-registry.ts'
 import { NO_WAL } from '../../../src/engine/wal-end.ts'
-import {
-  type TaskOptions,
-  WorkerEnded,
-  type WorkerHandle,
-  type WorkMessage,
-} from '../../../src/workers/node/worker-process.ts'
+import { WorkerEnded, type WorkerHandle, type WorkMessage } from '../../../src/workers/node/worker-process.ts'
 import type {
   BatchCell,
   WorkerCounts,
@@ -18,7 +13,6 @@ import type {
 
 interface AskedTask {
   task: WorkerTask
-  isAskedFor: boolean
   resolve(value: unknown): void
   reject(error: unknown): void
 }
@@ -32,8 +26,9 @@ export class ScriptedWorker implements WorkerHandle {
   readonly ended: Promise<void>
   readonly batches: { cells: Omit<BatchCell, 'record'>[] }[] = []
   readonly tasks: AskedTask[] = []
+  /** Tasks and batches in their order. */
+  readonly received: string[] = []
   onBatch: ((message: WorkMessage) => void) | undefined
-  onTask: ((cellId: string, ms: number) => void) | undefined
   isReady = false
   counts: WorkerCounts = { statements: 0, commits: 0, open: 0 }
   isKilled = false
@@ -92,12 +87,11 @@ export class ScriptedWorker implements WorkerHandle {
     )
   }
 
-  /** Answers the first task of a kind. @param ms for which it has held the worker up */
-  reply<K extends WorkerTask['task']>(kind: K, value: WorkerTaskResults[K], ms?: number): void {
+  /** Answers the first task of a kind. */
+  reply<K extends WorkerTask['task']>(kind: K, value: WorkerTaskResults[K]): void {
     const at = this.tasks.findIndex(({ task }) => task.task === kind)
     if (at < 0) throw new Error(`The worker was not asked for ${kind}`)
-    const [{ task, isAskedFor, resolve }] = this.tasks.splice(at, 1) as [AskedTask]
-    if (ms !== undefined && isAskedFor) this.onTask?.(task.cellId, ms)
+    const [{ resolve }] = this.tasks.splice(at, 1) as [AskedTask]
     resolve(value)
   }
 
@@ -107,17 +101,18 @@ export class ScriptedWorker implements WorkerHandle {
 
   runBatch(cells: Omit<BatchCell, 'record'>[]): void {
     this.batches.push({ cells })
+    this.received.push('batch')
     for (const { cellId } of cells) this.hasUsed.add(cellId)
   }
 
   runTask<T extends WorkerTask>(
     task: T,
     _record: CellRecord | undefined,
-    { isAskedFor = false }: TaskOptions = {},
   ): Promise<WorkerTaskResults[T['task']]> {
     this.hasUsed.add(task.cellId)
+    this.received.push(task.task)
     return new Promise((resolve, reject) => {
-      this.tasks.push({ task, isAskedFor, resolve: resolve as (value: unknown) => void, reject })
+      this.tasks.push({ task, resolve: resolve as (value: unknown) => void, reject })
     })
   }
 
@@ -133,6 +128,9 @@ export class ScriptedWorker implements WorkerHandle {
   mayHaveUsed(cellId: string): boolean {
     return this.hasUsed.has(cellId)
   }
+
+  /** Tests that say nothing else have tasks that are answered soon. */
+  answered = (): Promise<void> => Promise.resolve()
 
   get hasTasks(): boolean {
     return this.tasks.length > 0

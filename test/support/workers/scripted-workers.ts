@@ -1,11 +1,12 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { silentLog } from '../../../src/base/log.ts'
+import { isCellError } from '../../../src/errors.ts'
 import type { QueuedOperation } from '../../../src/workers/node/queued-operation.ts'
 import { WorkerPool, type WorkerPoolParts } from '../../../src/workers/node/worker-pool.ts'
 import { FakeClock } from '../fake-clock.ts'
 import { ScriptedWorker } from './scripted-worker.ts'
 
-/** Cells of the only shared worker. */
+/** Cells of the only home worker. */
 export const A = 'aaaaaaaa-0000-4000-8000-000000000000'
 export const B = 'bbbbbbbb-0000-4000-8000-000000000000'
 export const C = 'cccccccc-0000-4000-8000-000000000000'
@@ -14,11 +15,11 @@ export const HOLD_MS = 40
 const SLICE_MS = 20
 export const STATEMENT_MS = 5_000
 export const WAIT_MS = 20_000
-export const ISOLATION_MS = 30_000
+export const SLOW_WORKER_MS = 30_000
 export const MEMORY_MAX = 1_000
-export const KILLS_BURST = 10
-export const TRIAL_MS = 10_000
-export const PROBATION_MS = 60_000
+export const LOG_BYTES_MAX = 1_000
+/** A cell may cost one of them. */
+export const KILLS_BURST = 3
 
 export interface Asked {
   /** What it was answered with, once it was. */
@@ -32,8 +33,9 @@ export interface Asked {
 export class ScriptedWorkers {
   readonly clock = new FakeClock()
   readonly all: ScriptedWorker[] = []
-  readonly strikes: string[] = []
   readonly workers: WorkerPool
+  /** Bytes of the write-ahead logs of cells. */
+  readonly logBytes = new Map<string, number>()
   /** What the system says to whoever wants another process. */
   refusal: Error | undefined
   /** Whether a process is up as soon as it is started. */
@@ -47,30 +49,21 @@ export class ScriptedWorkers {
       limits: {
         holdMs: HOLD_MS,
         sliceMs: SLICE_MS,
-        isolationMs: ISOLATION_MS,
+        slowWorkerMs: SLOW_WORKER_MS,
         silentMs: 30_000,
         memoryMax: MEMORY_MAX,
         killsPerMinute: 6,
         killsBurst: KILLS_BURST,
-        trialMs: TRIAL_MS,
-        probationMs: PROBATION_MS,
       },
       bounds: { operationsMax: 1_000, operationsPerCellMax: 500, bytesMax: 1_000_000 },
       settings: {} as WorkerPoolParts['settings'],
       record: () => undefined,
       publish: () => {},
+      logBytesMax: LOG_BYTES_MAX,
+      logBytes: (cellId) => this.logBytes.get(cellId) ?? 0,
       ended: () => {},
-      worksLong: () => {},
-      finishFlush: () => undefined,
-      spawnWorker: async () => this.#start(),
+      spawnWorker: () => this.#start(),
       taskMs: STATEMENT_MS,
-      checkStrikes: () => {},
-      beginHold: () => {
-        const begunAt = this.clock.monotonic()
-        return () => this.clock.monotonic() - begunAt
-      },
-      isKnown: () => true,
-      onStrike: (cellId) => this.strikes.push(cellId),
       ...parts,
     })
   }
@@ -140,6 +133,17 @@ export class ScriptedWorkers {
     }
     this.workers.add(queued)
     return asked
+  }
+
+  /** Whether the cell is told to wait because it has cost workers. */
+  hasToWait(cellId: string, told: Partial<QueuedOperation> = {}): boolean {
+    try {
+      this.put(cellId, 'one more', told)
+      return false
+    } catch (error) {
+      if (!isCellError(error, 'rate_limited')) throw error
+      return true
+    }
   }
 
   /** Lets everything happen that is due now. */

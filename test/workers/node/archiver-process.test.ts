@@ -147,26 +147,3 @@ describe('a restore whose archiver ends after it has asked for the switch', () =
     expect((await rejectedBy(answer)).code).toBe('store_closed')
   })
 })
-
-test('a cell is asked for while a job of it runs or waits that an account has asked for', async () => {
-  const { archiver, played } = startNode({})
-  played.say({ type: 'ready' })
-  const backup = { kind: 'incremental', account: 'a', need: 'requested' } as const
-  const restore = { account: 'a', need: 'requested', version: undefined } as const
-  const branch = { ...restore, timestamp: undefined, accountId: 'a', cellId: 'branch', source: 'source' }
-  const jobs = [
-    archiver.backup({ ...backup, cellId: 'tenant', origin: 'tenant' }, {}),
-    archiver.backup({ ...backup, cellId: 'owner', origin: 'owner' }, {}),
-    // A cell that is back after a loss, and has changed, gets its next base soon.
-    archiver.backup({ ...backup, cellId: 'schedule', origin: 'schedule' }, {}),
-    archiver.restore({ ...restore, cellId: 'asked', accountId: 'a', onlyIfLost: false }, {}),
-    archiver.restore({ ...restore, cellId: 'lost', accountId: undefined, onlyIfLost: true }, {}),
-    archiver.branch(branch, {}),
-  ]
-  const all = ['tenant', 'owner', 'schedule', 'asked', 'lost', 'branch', 'source']
-  const asked = () => all.filter((cellId) => archiver.isAskedFor(cellId))
-  expect(asked()).toEqual(['tenant', 'asked', 'branch', 'source'])
-  for (const [i] of jobs.entries()) played.say({ type: 'reply', id: i + 1, value: {}, error: undefined })
-  await Promise.allSettled(jobs)
-  expect(asked()).toEqual([])
-})

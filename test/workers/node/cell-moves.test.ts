@@ -36,18 +36,15 @@ class RandomNode {
   readonly random = seededRandom()
   readonly node = new ScriptedWorkers({
     count: 2,
-    isKnown: (accountId) => accountId.endsWith('known'),
     record: (cellId) => ({ accountId: accountOf(cellId) }) as CellRecord,
     limits: {
       holdMs: HOLD_MS,
       sliceMs: 20,
-      isolationMs: 1_000,
+      slowWorkerMs: 4_000,
       silentMs: 30_000,
       memoryMax: 1_000,
       killsPerMinute: 60,
       killsBurst: 1_000,
-      trialMs: 2_000,
-      probationMs: 4_000,
     },
   })
   readonly files = new Map(

@@ -1,23 +1,25 @@
+import type { ChildProcess } from 'node:child_process'
+import { EventEmitter } from 'node:events'
 import { PassThrough } from 'node:stream'
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import type { Child } from '../../../src/workers/children/child.ts'
 import { ChildLink } from '../../../src/workers/children/child-link.ts'
 import { encodeMessage } from '../../../src/workers/protocol/messages.ts'
+import { ANSWERS_FD, REQUESTS_FD } from '../../../src/workers/protocol/protocol.ts'
 
 /** A child process that only has its pipes. */
 function childWithPipes() {
   const answers = new PassThrough()
-  const child: Child = {
-    identity: { pid: process.pid, startTime: null },
-    requests: new PassThrough(),
-    answers,
-    hasExited: false,
-    signal: null,
-    ended: new Promise(() => {}),
-    kill: () => {},
-  }
-  return { child, answers }
+  const stdio: PassThrough[] = []
+  stdio[REQUESTS_FD] = new PassThrough()
+  stdio[ANSWERS_FD] = answers
+  const child = Object.assign(new EventEmitter(), {
+    pid: process.pid,
+    stdio,
+    exitCode: null,
+    signalCode: null,
+  })
+  return { child: child as unknown as ChildProcess, answers }
 }
 
 test('a piece with many messages is followed by whatever else the event loop has to do, and all come in order', async () => {

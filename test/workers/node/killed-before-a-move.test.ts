@@ -14,7 +14,7 @@ test('a cell that is about to leave a worker that is killed with its COMMIT is o
   expect(first.given).toEqual(['change', 'endless'])
   first.say({ type: 'started', index: 0 })
   first.answer({ 0: 'done' }, 1)
-  // The account costs another worker, so that its cells are to leave the shared ones.
+  // The account costs another worker, so that its cells are to leave their home workers.
   node.sql(B, 'slow', x)
   await node.settle()
   const second = node.busy
@@ -35,6 +35,8 @@ test('a cell that is about to leave a worker that is killed with its COMMIT is o
   asked[0]?.reply('was-committed', true)
   await node.settle()
   expect(change.answer).toBe('done')
-  expect(asked[0]?.given).toEqual(['later'])
+  expect(asked[0]?.given).toEqual(['slow'])
+  asked[0]?.say({ type: 'done' })
+  expect(asked[0]?.given).toEqual(['endless', 'later'])
   expect(later).not.toHaveProperty('error')
 })

@@ -7,6 +7,7 @@ import {
   B,
   HOLD_MS,
   KILLS_BURST,
+  LOG_BYTES_MAX,
   MEMORY_MAX,
   ScriptedWorkers,
   STATEMENT_MS,
@@ -120,7 +121,7 @@ describe('a statement that comes to its end as its worker is ended for it', () =
   })
 })
 
-test('a cell that is isolated is asked there what became of its transactions, and the shared worker opens it no more (invariants 2, 3)', async () => {
+test('a cell that goes to the slow worker is asked there what became of its transactions, and its home worker opens it no more (invariants 2, 3)', async () => {
   const node = await ScriptedWorkers.started()
   const first = node.sql(A, 'first')
   const slow = node.sql(A, 'slow')
@@ -133,16 +134,16 @@ test('a cell that is isolated is asked there what became of its transactions, an
   expect(worker.isKilled).toBe(true)
   await node.end(worker)
   await node.settle()
-  const [shared, isolated] = node.asked
-  expect(shared?.given).toEqual(['neighbour'])
-  expect(shared?.tasks).toEqual([])
-  expect(isolated?.tasks.map(({ task }) => task)).toEqual([
+  const [home, slowWorker] = node.asked
+  expect(home?.given).toEqual(['neighbour'])
+  expect(home?.tasks).toEqual([])
+  expect(slowWorker?.tasks.map(({ task }) => task)).toEqual([
     { task: 'was-committed', cellId: A, before: NO_WAL },
   ])
-  isolated?.reply('was-committed', true)
+  slowWorker?.reply('was-committed', true)
   await node.settle()
   expect(first.answer).toBe('done')
-  expect(isolated?.given).toEqual(['slow'])
+  expect(slowWorker?.given).toEqual(['slow'])
   expect(slow).not.toHaveProperty('answer')
 })
 
@@ -200,7 +201,7 @@ describe('a worker ends by itself', () => {
     expect(asked[1]?.error).toMatchObject(givenUp)
   })
 
-  test('with a statement running: that is tried again isolated, and given up in the end; its neighbours are not suspected', async () => {
+  test('with a statement running: that is tried again in the slow worker, and given up in the end; its neighbours are not suspected', async () => {
     const node = await ScriptedWorkers.started()
     const statement = node.sql(A, 'poison')
     const neighbour = node.sql(B, 'neighbour')
@@ -214,7 +215,53 @@ describe('a worker ends by itself', () => {
     }
     expect(statement.error).toMatchObject(givenUp)
     expect(neighbour.operation.crashes).toBe(0)
-    expect(node.strikes).toEqual([A])
+    expect([A, B].map((cellId) => node.hasToWait(cellId))).toEqual([true, false])
+  })
+})
+
+describe('an operation that adds more to its cell’s log than it may', () => {
+  async function written() {
+    const node = await ScriptedWorkers.started()
+    const asked = [node.sql(A, 'change'), node.put(A, 'put'), node.sql(B, 'neighbour')]
+    await node.settle()
+    const worker = node.busy
+    /** It has added so much since it was looked at first, at which the log was long already. */
+    const adds = async (bytes: number) => {
+      node.logBytes.set(A, 5 * LOG_BYTES_MAX)
+      await node.pass(10)
+      node.logBytes.set(A, 5 * LOG_BYTES_MAX + bytes)
+      await node.pass(10)
+    }
+    return { node, asked, worker, adds }
+  }
+
+  test('ends its worker and is refused; all others run again', async () => {
+    const { node, asked, worker, adds } = await written()
+    worker.say({ type: 'started', index: 0 })
+    await adds(LOG_BYTES_MAX)
+    expect(worker.isKilled).toBe(false)
+    await adds(LOG_BYTES_MAX + 1)
+    expect(worker.isKilled).toBe(true)
+    await node.end(worker)
+    const [change, ...others] = asked
+    const details = { limit: LOG_BYTES_MAX }
+    expect(change?.error).toMatchObject({ code: 'transaction_too_large', details })
+    expect(node.asked.flatMap(({ given }) => given).sort()).toEqual(['neighbour', 'put'])
+    expect(others.map(({ error }) => error)).toEqual([undefined, undefined])
+  })
+
+  test.each([true, false])('in its COMMIT, which was made: %s', async (isCommitted) => {
+    const { node, asked, worker, adds } = await written()
+    worker.answer({ 0: 'changed', 1: 'put' }, 1)
+    await adds(LOG_BYTES_MAX + 1)
+    await node.end(worker)
+    const next = node.asked.find(({ tasks }) => tasks.length > 0)
+    next?.reply('was-committed', isCommitted)
+    await node.settle()
+    const [change, put] = asked
+    if (isCommitted) expect([change?.answer, put?.answer]).toEqual(['changed', 'put'])
+    else expect(change?.error).toMatchObject({ code: 'transaction_too_large' })
+    expect(next?.given).toEqual(isCommitted ? [] : ['put'])
   })
 })
 
@@ -230,7 +277,7 @@ describe('a worker that uses too much memory', () => {
     expect(shared.isKilled).toBe(true)
   })
 
-  test('is ended, and nobody is blamed where many cells share it; alone in a worker of its own the statement is refused', async () => {
+  test('is ended, and nobody is charged where many cells share it; in the slow worker, where nothing else runs with it, the statement is refused', async () => {
     const node = await ScriptedWorkers.started()
     const statement = node.sql(A, 'bomb')
     await node.settle()
@@ -241,14 +288,15 @@ describe('a worker that uses too much memory', () => {
     expect(shared.isKilled).toBe(true)
     await node.end(shared)
     expect(statement).not.toHaveProperty('error')
-    expect(node.strikes).toEqual([])
-    const isolated = node.busy
-    expect(isolated.given).toEqual(['bomb'])
-    isolated.say({ type: 'started', index: 0 })
-    isolated.ranOutOfMemory = true
-    await node.end(isolated)
+    node.put(A, 'another')
+    await node.settle()
+    const slowWorker = node.busy
+    expect(slowWorker.given).toEqual(['bomb'])
+    slowWorker.say({ type: 'started', index: 0 })
+    slowWorker.ranOutOfMemory = true
+    await node.end(slowWorker)
     expect(statement.error).toMatchObject({ code: 'result_memory_exceeded' })
-    expect(node.strikes).toEqual([A])
+    expect(node.hasToWait(A)).toBe(true)
   })
 
   test('is charged to the account whose open cells had most of it before, if the worker has said so, and not to the one whose operation ran', async () => {
@@ -266,10 +314,7 @@ describe('a worker that uses too much memory', () => {
       await node.settle()
     }
     expect(changes.map(({ answer }) => answer)).toEqual(changes.map(() => 'done'))
-    expect(() => node.put(B, 'put', { accountId: 'mine' })).toThrow(
-      expect.objectContaining({ code: 'rate_limited' }),
-    )
-    node.put(A, 'put')
+    expect([node.hasToWait(B, { accountId: 'mine' }), node.hasToWait(A)]).toEqual([true, false])
   })
 })
 
@@ -283,7 +328,7 @@ test('who starts long statements and hangs up is slowed down like others', async
   await node.pass(HOLD_MS + 20)
   expect(worker.isKilled).toBe(true)
   await node.end(worker)
-  expect(node.strikes).toEqual([A])
+  expect(node.hasToWait(A)).toBe(true)
   expect(node.all.filter(({ given }) => given.includes('long'))).toEqual([worker])
 })
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { DEFAULT_WORKER_LIMITS, memoryBound } from '../../../src/workers/node/kill-reason.ts'
+import { DEFAULT_WORKER_LIMITS, memoryBound } from '../../../src/workers/node/worker-limits.ts'
 
 const MIB = 1_048_576
 const limits = { ...DEFAULT_WORKER_LIMITS, memoryMax: 256 * MIB }

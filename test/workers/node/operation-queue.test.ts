@@ -156,8 +156,8 @@ test('what waits for one cell can be taken out', () => {
   const queue = queueOf(operation('a'), operation('b'), operation('a'))
   expect(queue.takeCell('a')).toHaveLength(2)
   expect(queue.takeCell('a')).toEqual([])
-  expect(queue.hasOtherThan('b')).toBe(false)
-  expect(queue.hasOtherThan('a')).toBe(true)
+  expect([queue.hasOtherCell('b'), queue.hasOtherAccount('b')]).toEqual([false, false])
+  expect([queue.hasOtherCell('a'), queue.hasOtherAccount('a')]).toEqual([true, true])
   expect(queue.takeAll()).toHaveLength(1)
 })
 

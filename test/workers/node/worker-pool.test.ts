@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { A, B, HOLD_MS, ISOLATION_MS, ScriptedWorkers } from '../../support/workers/scripted-workers.ts'
+import { A, B, ScriptedWorkers } from '../../support/workers/scripted-workers.ts'
 
 describe('batches', () => {
   test('what comes in one turn of the event loop makes one; what comes meanwhile makes the next', async () => {
@@ -25,98 +25,6 @@ describe('batches', () => {
     node.put(A, 'b')
     node.busy.say({ type: 'done' })
     expect(node.busy.given).toEqual(['b'])
-  })
-})
-
-/** Cell A has held up cell B, and is in a worker of its own. */
-async function withIsolatedCell() {
-  const node = await ScriptedWorkers.started()
-  const slow = node.sql(A, 'slow')
-  node.sql(B, 'neighbour')
-  await node.settle()
-  const ended = node.busy
-  ended.say({ type: 'started', index: 0 })
-  await node.pass(HOLD_MS + 20)
-  await node.end(ended)
-  const [shared, isolated] = node.asked
-  if (shared === undefined || isolated === undefined) throw new Error('There are not two workers at work')
-  shared.answer({ 0: 'neighbour' })
-  shared.say({ type: 'done' })
-  return { node, slow, shared, isolated }
-}
-
-describe('a cell isolated', () => {
-  test('has the worker that is started for it, and the one that was ready goes to the many', async () => {
-    const { node, shared, isolated } = await withIsolatedCell()
-    expect([shared.given, isolated.given]).toEqual([['neighbour'], ['slow']])
-    expect(node.all.indexOf(shared)).toBeLessThan(node.all.indexOf(isolated))
-  })
-
-  test('is not ended for holding up others: there are none', async () => {
-    const { node, slow, isolated } = await withIsolatedCell()
-    isolated.say({ type: 'started', index: 0 })
-    node.sql(A, 'second')
-    node.sql(B, 'neighbour')
-    await node.pass(10 * HOLD_MS)
-    expect(isolated.isKilled).toBe(false)
-    isolated.answer({ 0: 'slow' })
-    expect(slow.answer).toBe('slow')
-  })
-
-  test('returns to the shared worker after a while without a strike, once its worker has closed it; what comes meanwhile waits (invariant 2)', async () => {
-    const { node, shared, isolated } = await withIsolatedCell()
-    isolated.answer({ 0: 'slow' })
-    isolated.say({ type: 'done' })
-    await node.pass(ISOLATION_MS - 1_000)
-    expect(isolated.isStopped).toBe(false)
-    await node.pass(2_000)
-    expect(isolated.isStopped).toBe(true)
-    node.put(A, 'waits')
-    const task = node.workers.runTask({ task: 'collect', cellId: A })
-    await node.settle()
-    expect(shared.given).toEqual(['neighbour'])
-    expect(isolated.tasks).toEqual([])
-    await node.end(isolated)
-    expect(shared.given).toEqual(['waits'])
-    shared.reply('collect', undefined)
-    await task
-  })
-
-  test('whose worker does not close it in time loses that worker, and returns', async () => {
-    const { node, shared, isolated } = await withIsolatedCell()
-    isolated.answer({ 0: 'slow' })
-    isolated.say({ type: 'done' })
-    await node.pass(ISOLATION_MS + 1_000)
-    expect(isolated.isStopped).toBe(true)
-    node.clock.advance(30_000)
-    expect(isolated.isKilled).toBe(true)
-    node.put(A, 'waits')
-    await node.end(isolated)
-    expect(shared.given).toEqual(['waits'])
-  })
-
-  test('waits where too many are; it goes on when one of them is idle', async () => {
-    const node = await ScriptedWorkers.started()
-    const cells = ['1', '2', '3'].map((digit) => A.replaceAll('a', digit))
-    const waiting = cells.map((cellId) => node.sql(cellId, `slow ${cellId[0]}`))
-    node.sql(B, 'neighbour')
-    await node.settle()
-    for (let strike = 0; strike < 3; strike++) {
-      const worker = node.asked.find(({ given }) => given.includes('neighbour'))
-      worker?.say({ type: 'started', index: 0 })
-      await node.pass(HOLD_MS + 20)
-      await node.end(worker as never)
-    }
-    const given = () => node.asked.map((worker) => worker.given)
-    expect(given()).toEqual([['slow 1'], ['slow 2'], ['neighbour']])
-    const first = node.asked[0]
-    first?.answer({ 0: 'slow 1' })
-    first?.say({ type: 'done' })
-    await node.pass(200)
-    await node.end(first as never)
-    await node.pass(200)
-    expect(given()).toContainEqual(['slow 3'])
-    expect(waiting[2]?.error).toBeUndefined()
   })
 })
 

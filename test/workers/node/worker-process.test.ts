@@ -3,17 +3,13 @@ import fs from 'node:fs'
 import net from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
+import type { Readable } from 'node:stream'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { type Child, ownChild } from '../../../src/workers/children/child.ts'
 import { ChildLink } from '../../../src/workers/children/child-link.ts'
-import { spawnArchiver, spawnWanted } from '../../../src/workers/children/spawn-child.ts'
-import {
-  type TaskOptions,
-  type WorkerMessage,
-  WorkerProcess,
-} from '../../../src/workers/node/worker-process.ts'
+import { spawnArchiver, spawnWorker } from '../../../src/workers/children/spawn-child.ts'
+import { type WorkerMessage, WorkerProcess } from '../../../src/workers/node/worker-process.ts'
 import { MessageReader } from '../../../src/workers/protocol/messages.ts'
-import type { FromWorker, WorkerSettings } from '../../../src/workers/protocol/protocol.ts'
+import { ANSWERS_FD, type FromWorker, type WorkerSettings } from '../../../src/workers/protocol/protocol.ts'
 import { descendantsOf, isAlive } from '../../support/processes.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 import { until } from '../../support/until.ts'
@@ -101,7 +97,7 @@ test('only the archiver gets what S3 takes, and no other secret', async () => {
   for (const name of ['AWS_SECRET_ACCESS_KEY', 'AWS_PROFILE', 'CELLSTORE_ROOT_KEY', 'DATABASE_PASSWORD']) {
     setVariable(name, 'a secret')
   }
-  const archiver = new ChildLink(ownChild(spawnArchiver('s3://bucket/prefix')), () => {})
+  const archiver = new ChildLink(spawnArchiver('s3://bucket/prefix'), () => {})
   onTestFinished(() => archiver.kill())
   // One look: the shell gives way to Node.js, and in between a process has no environment.
   let variables: string[] = []
@@ -113,7 +109,7 @@ test('only the archiver gets what S3 takes, and no other secret', async () => {
   expect(variables).toContain('AWS_SECRET_ACCESS_KEY')
   expect(variables).not.toContain('CELLSTORE_ROOT_KEY')
   expect(variables).not.toContain('DATABASE_PASSWORD')
-  const local = new ChildLink(ownChild(spawnArchiver('file:///objects')), () => {})
+  const local = new ChildLink(spawnArchiver('file:///objects'), () => {})
   onTestFinished(() => local.kill())
   await until(() => hasThem(local.identity.pid, 'PATH'), 'the archiver has its environment')
   expect(variables).not.toContain('AWS_SECRET_ACCESS_KEY')
@@ -121,7 +117,7 @@ test('only the archiver gets what S3 takes, and no other secret', async () => {
 
 test('the archiver has a small space for new objects, whatever the node has: its heap has no room for more', async () => {
   setNodeOptions('--max-semi-space-size=32')
-  const archiver = new ChildLink(ownChild(spawnArchiver('file:///objects')), () => {})
+  const archiver = new ChildLink(spawnArchiver('file:///objects'), () => {})
   onTestFinished(() => archiver.kill())
   let options: string[] = []
   await until(() => {
@@ -135,7 +131,7 @@ test('the archiver has a small space for new objects, whatever the node has: its
 test.runIf(process.platform === 'linux')(
   'the archiver yields to requests, with all its threads',
   async () => {
-    const archiver = new ChildLink(ownChild(spawnArchiver('file:///objects')), () => {})
+    const archiver = new ChildLink(spawnArchiver('file:///objects'), () => {})
     onTestFinished(() => archiver.kill())
     const threads = () => fs.readdirSync(`/proc/${archiver.identity.pid}/task`).map(Number)
     await until(() => threads().length > 1, 'the archiver has its threads')
@@ -165,10 +161,6 @@ test('a debugger that the node was started for is not asked for by its workers',
   expect(await node.service.execute(id, { op: 'kv.incr', key: 'n' })).toMatchObject({ value: 1 })
 })
 
-function workerOf(memoryMax: number): Child {
-  return ownChild(spawnWanted({ child: 'worker', memoryMax }))
-}
-
 const NOBODY = { isWatched: () => false, interrupted: () => {} }
 
 test('a start whose workers all end at once is given up, and leaves nothing behind', async () => {
@@ -184,7 +176,7 @@ test('a start whose workers all end at once is given up, and leaves nothing behi
 
 test('a worker that fails says why in the node’s log, and ends', async () => {
   const said: WorkerMessage[] = []
-  const worker = new WorkerProcess(workerOf(500 * MIB), NOBODY, (message) => said.push(message))
+  const worker = new WorkerProcess(spawnWorker(500 * MIB), NOBODY, (message) => said.push(message))
   worker.configure({ dataDir: path.join(tempDirectory(), 'nowhere'), settings: {} } as WorkerSettings)
   await worker.ended
   await expect(worker.ready).rejects.toThrow()
@@ -219,7 +211,7 @@ test('of cells whose watches are over, neither the node nor a worker remembers m
     isWatched: (cellId: string) => cellId === watched || cellId === 'first',
     interrupted: vi.fn(),
   }
-  const worker = new WorkerProcess(workerOf(256 * MIB), watches, () => {})
+  const worker = new WorkerProcess(spawnWorker(256 * MIB), watches, () => {})
   for (const cellId of ['first', ...Array.from({ length: 5_000 }, (_, i) => `cell ${i}`)]) {
     watched = cellId
     worker.runTask({ task: 'quarantine', cellId }, undefined).catch(() => {})
@@ -239,10 +231,11 @@ async function workerWithCells(count: number) {
   onTestFinished(() => void configure.mockRestore())
   const node = await openWorkerStore()
   const cellIds = Array.from({ length: count }, () => node.store.createCell().id)
-  const child = workerOf(500 * MIB)
+  const child = spawnWorker(500 * MIB)
   const messages: FromWorker[] = []
   const reader = new MessageReader((message) => messages.push(message as FromWorker))
-  child.answers.on('data', (chunk) => reader.push(chunk))
+  const answers = child.stdio[ANSWERS_FD] as Readable
+  answers.on('data', (chunk: Buffer) => reader.push(chunk))
   const worker = new WorkerProcess(child, NOBODY, () => {})
   onTestFinished(async () => {
     worker.stop()
@@ -287,30 +280,4 @@ test('what came before a mark of all cells is done before it: it belongs to the 
   worker.mark('histories ended')
   while (worker.unmarked.length > 0) await new Promise(setImmediate)
   expect(ended).toBe(cellIds.length)
-})
-
-test('the node is told for which cells tasks have held a worker up that an account has asked for, and of no others: moves, for example', async () => {
-  const { worker, cellIds, record } = await workerWithCells(2)
-  const [own = '', others = ''] = cellIds
-  const told: [cellId: string, ms: number][] = []
-  worker.onTask = (cellId, ms) => told.push([cellId, ms])
-  const write = async (cellId: string) => {
-    const batchOver = new Promise<void>((resolve) => {
-      worker.onBatch = ({ type }) => type === 'done' && resolve()
-    })
-    const values = ['a', 'b', 'c'].map((key) => ({ op: 'kv.put' as const, key, value: key.repeat(MIB) }))
-    worker.runBatch([{ cellId, operations: values }], record)
-    await batchOver
-  }
-  for (const cellId of cellIds) await write(cellId)
-  const run = (cellId: string, options?: TaskOptions) =>
-    worker.runTask({ task: 'cut', cellId, call: { method: 'beginBase', args: [] } }, record(cellId), options)
-  await run(others)
-  expect(told).toEqual([])
-  // It moves 3 MiB of the log into the database.
-  await run(own, { isAskedFor: true })
-  expect(told).toEqual([[own, expect.any(Number)]])
-  await write(own)
-  expect(await worker.closeCell(own, record(own))).toBe(true)
-  expect(told).toHaveLength(1)
 })

@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest'
 import { NO_WAL } from '../../../src/engine/wal-end.ts'
-import type { LostWorker } from '../../../src/workers/node/lost-worker.ts'
 import type { QueuedOperation } from '../../../src/workers/node/queued-operation.ts'
 import type { BatchMessage, WorkerProcess } from '../../../src/workers/node/worker-process.ts'
-import { WorkerSlot } from '../../../src/workers/node/worker-slot.ts'
+import { type LostWorker, WorkerSlot } from '../../../src/workers/node/worker-slot.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 
 /** A worker that does nothing by itself. */
 class StubWorker {
+  readonly answered = () => Promise.resolve()
   readonly ready = Promise.resolve()
   readonly isReady = true
   readonly hasTasks = false
@@ -60,7 +60,7 @@ function operation(cellId: string): QueuedOperation & { settled: unknown[] } {
   }
 }
 
-function newSlot({ flushing }: { flushing?: Promise<void> } = {}) {
+function newSlot() {
   const lost: LostWorker[] = []
   const clock = new FakeClock()
   const bounds = { operationsMax: 10, operationsPerCellMax: 10, bytesMax: 1_000 }
@@ -71,11 +71,7 @@ function newSlot({ flushing }: { flushing?: Promise<void> } = {}) {
     isPaused: () => false,
     charged: (cellId: string) => operation(cellId),
     sliceMs: 20,
-    worked: () => {},
-    usedDisk: () => {},
-    heldUp: () => {},
     requeue: () => {},
-    finishFlush: () => flushing,
     onSlow: () => {},
   }
   return { clock, lost, slot: new WorkerSlot(context, (_slot, each) => lost.push(each)) }
@@ -101,21 +97,6 @@ test('a statement that has run to its end while its worker was being ended is no
   expect(lost[0]?.provisional).toMatchObject([{ cellId: 'x', before: NO_WAL }])
 })
 
-test('nobody asks what a worker that has ended has committed while its files are flushed: that may show that the disk has failed', async () => {
-  const { promise, resolve } = Promise.withResolvers<void>()
-  const { slot, lost } = newSlot({ flushing: promise })
-  const worker = new StubWorker()
-  slot.use(worker.asWorker)
-  await worker.end()
-  await turns()
-  expect(lost).toHaveLength(0)
-  // Tasks wait for the next worker: each try with this one would fail at once.
-  expect(slot.untilWorker(undefined)).toBeInstanceOf(Promise)
-  resolve()
-  await turns()
-  expect(lost).toHaveLength(1)
-})
-
 test.each([
   ['committed', true, [{ ok: true, value: 'result' }]],
   ['not committed', false, []],
@@ -134,11 +115,11 @@ test.each([
       transaction: { number: 1, before: NO_WAL },
     })
     await worker.end()
-    const isolated = newSlot().slot
-    for (const each of lost[0]?.provisional ?? []) isolated.resolve(each)
-    isolated.add(operation('x'))
+    const next = newSlot().slot
+    for (const each of lost[0]?.provisional ?? []) next.resolve(each)
+    next.add(operation('x'))
     const other = Object.assign(new StubWorker(), { wasCommitted })
-    isolated.use(other.asWorker)
+    next.use(other.asWorker)
     await turns()
     expect(other.asked.slice(0, 2)).toEqual(['was-committed x', 'batch x'])
     expect(first.settled).toEqual(settled)

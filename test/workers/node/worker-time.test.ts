@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'vitest'
-import { CellError } from '../../../src/errors.ts'
 import type { ScriptedWorker } from '../../support/workers/scripted-worker.ts'
 import {
   A,
@@ -31,7 +30,7 @@ async function inCommit() {
 }
 
 describe('a COMMIT that keeps the processor busy', () => {
-  async function isolated() {
+  async function slowed() {
     const { node, change, worker } = await inCommit()
     await busyFor(node, worker, HOLD_MS + 1)
     expect(worker.isKilled).toBe(true)
@@ -43,23 +42,22 @@ describe('a COMMIT that keeps the processor busy', () => {
     return { node, change, own }
   }
 
-  test('counts for its cell: it holds up nobody, and runs again in a worker of its own', async () => {
-    const { node, change, own } = await isolated()
+  test('counts for its cell: it holds up nobody, and runs again in the slow worker', async () => {
+    const { node, change, own } = await slowed()
     own.reply('was-committed', false)
     await node.settle()
     expect(own.given).toEqual(['change'])
     expect(change).not.toHaveProperty('error')
-    expect(node.strikes).toEqual([])
   })
 
   test('is answered as made if it was made', async () => {
-    const { node, change, own } = await isolated()
+    const { node, change, own } = await slowed()
     own.reply('was-committed', true)
     await node.settle()
     expect(change.answer).toBe('done')
   })
 
-  test('is no strike, and ends no worker, where it only waits for the disk', async () => {
+  test('ends no worker where it only waits for the disk', async () => {
     const { node, change, worker } = await inCommit()
     await node.pass(20 * HOLD_MS)
     expect(worker.isKilled).toBe(false)
@@ -68,7 +66,7 @@ describe('a COMMIT that keeps the processor busy', () => {
   })
 })
 
-test('a COMMIT over the deadline of its statements is a strike; they are refused, and the KV operations with them run again', async () => {
+test('a COMMIT over the deadline of its statements counts for its cell; they are refused, and the KV operations with them run again', async () => {
   const node = await ScriptedWorkers.started()
   const change = node.sql(A, 'change')
   const put = node.put(A, 'put')
@@ -81,13 +79,13 @@ test('a COMMIT over the deadline of its statements is a strike; they are refused
   node.busy.reply('was-committed', false)
   await node.settle()
   expect(change.error).toMatchObject({ code: 'statement_timeout' })
-  expect(node.strikes).toEqual([A])
+  expect(node.hasToWait(A)).toBe(true)
   expect(node.busy.given).toEqual(['put'])
   expect(put).not.toHaveProperty('error')
 })
 
 describe('opening a cell', () => {
-  test('counts for the operation that needs it: whoever holds up others with it is isolated, and has a deadline', async () => {
+  test('counts for the operation that needs it: whoever holds up others with it goes to the slow worker, and has a deadline', async () => {
     const node = await ScriptedWorkers.started()
     const get = node.put(A, 'first')
     node.sql(B, 'neighbour')
@@ -103,7 +101,6 @@ describe('opening a cell', () => {
     await busyFor(node, own, STATEMENT_MS + 1)
     await node.end(own)
     expect(get.error).toMatchObject({ code: 'statement_timeout' })
-    expect(node.strikes).toEqual([A])
   })
 
   test('may take as long as the disk takes; what follows the last cell of a batch is nobody’s', async () => {
@@ -131,7 +128,7 @@ describe('work for a cell besides its operations', () => {
     return { node, task, worker }
   }
 
-  test('counts for the cell: it is isolated if it holds up others, and its task runs again there', async () => {
+  test('counts for the cell: it goes to the slow worker if it holds up others, and its task runs again there', async () => {
     const { node, task, worker } = await inTask()
     await busyFor(node, worker, HOLD_MS + 1)
     expect(worker.isKilled).toBe(true)
@@ -141,10 +138,9 @@ describe('work for a cell besides its operations', () => {
     expect(own?.tasks.map(({ task: { task, cellId } }) => [task, cellId])).toEqual([['collect', A]])
     own?.reply('collect', undefined)
     await task
-    expect(node.strikes).toEqual([])
   })
 
-  test('has a deadline, isolated too: over it, it is a strike', async () => {
+  test('has a deadline, in the slow worker too', async () => {
     const { node, task, worker } = await inTask()
     void task.catch(() => {})
     await busyFor(node, worker, HOLD_MS + 1)
@@ -153,15 +149,10 @@ describe('work for a cell besides its operations', () => {
     own.say({ type: 'working', cellId: A })
     await busyFor(node, own, STATEMENT_MS + 1)
     expect(own.isKilled).toBe(true)
-    await node.end(own)
-    expect(node.strikes).toEqual([A])
   })
 
   test('is not refused because of the statements of its cell: while these have to wait, it runs', async () => {
-    const checkStrikes = () => {
-      throw new CellError('rate_limited', 'The cell has to wait.')
-    }
-    const node = await ScriptedWorkers.started({ checkStrikes })
+    const node = await ScriptedWorkers.started()
     node.sql(A, 'endless')
     await node.settle()
     const worker = node.busy
@@ -169,17 +160,14 @@ describe('work for a cell besides its operations', () => {
     const task = node.workers.runTask({ task: 'collect', cellId: A })
     await node.pass(STATEMENT_MS + 20)
     await node.end(worker)
-    expect(node.strikes).toEqual([A])
+    expect(node.hasToWait(A)).toBe(true)
     const next = node.asked.find(({ tasks }) => tasks.length > 0) as ScriptedWorker
     next.reply('collect', undefined)
     await task
   })
 
   test('but is after its own: it does not end one worker after the other', async () => {
-    const checkStrikes = () => {
-      throw new CellError('rate_limited', 'The cell has to wait.')
-    }
-    const node = await ScriptedWorkers.started({ checkStrikes })
+    const node = await ScriptedWorkers.started()
     const task = node.workers.runTask({ task: 'collect', cellId: A })
     void task.catch(() => {})
     await node.settle()

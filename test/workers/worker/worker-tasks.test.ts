@@ -28,7 +28,6 @@ function tasksOver(open: () => unknown, exists = true) {
       send: (message) => sent.push(message),
       batch: noBatch,
       ended: () => {},
-      beginHold: () => () => 0,
     }),
   }
 }
@@ -96,7 +95,6 @@ describe('After a worker was killed around a COMMIT, the next one says', () => {
       send: (message) => sent.push(message),
       batch: noBatch,
       ended: () => {},
-      beginHold: () => () => 0,
     })
     tasks.run(1, { task: 'was-committed', cellId, before: killed.before })
     return sent.map((message) => (message.type === 'reply' ? message.value : message))
@@ -136,7 +134,6 @@ test('a cell is restored once the batch under way has told what it has committed
     send: ({ type }) => told.push(type),
     batch: () => batch,
     ended: () => {},
-    beginHold: () => () => 0,
   })
   const options = { isNewest: true, version: 'restored', last: '', line: 0 }
   tasks.run(1, { task: 'install', cellId: cellIds[0] as string, options })
@@ -145,22 +142,15 @@ test('a cell is restored once the batch under way has told what it has committed
   expect(told.slice(-5)).toEqual(['committed', 'committed', 'done', 'installed', 'reply'])
 })
 
-/** Tasks over cells that are never open, and in which order they were cut and given away. @param cutMs what each cut, or switch to a restored database, takes */
-function tasksInTurns(cutMs = 0, batch: () => Promise<void> | undefined = noBatch) {
+/** Tasks over cells that are never open, and in which order they were cut and given away. */
+function tasksInTurns() {
   const done: string[] = []
-  let now = 0
   const cells = {
     cut: (cellId: string) => {
-      now += cutMs
-      if (cellId === 'damaged') throw new CellError('cell_quarantined', 'The disk has failed.')
       done.push(`cut ${cellId}`)
     },
     closeForMove: (cellId: string) => done.push(`close ${cellId}`) > 0,
     beginRestore: (cellId: string) => void done.push(`restore ${cellId}`),
-    install: (cellId: string) => {
-      now += cutMs
-      done.push(`install ${cellId}`)
-    },
   }
   const sent: FromWorker[] = []
   const ended = vi.fn()
@@ -168,12 +158,8 @@ function tasksInTurns(cutMs = 0, batch: () => Promise<void> | undefined = noBatc
   const tasks = new WorkerTasks({
     cells: cells as unknown as WorkerCells,
     send,
-    batch,
+    batch: noBatch,
     ended,
-    beginHold: () => {
-      const begunAt = now
-      return () => now - begunAt
-    },
   })
   const cut = (id: number, cellId: string) =>
     tasks.run(id, { task: 'cut', cellId, call: { method: 'end', args: [] } })
@@ -215,6 +201,15 @@ test('what comes for one cell runs in its order, whoever waits before it', async
   expect(done.slice(4)).toEqual(['cut e'])
 })
 
+test('a batch lets the tasks of its cells go first, and one of the others: after a statement without end there may be no turn for them', () => {
+  const { tasks, done, cut } = tasksInTurns()
+  for (const [i, cellId] of ['a', 'b', 'c', 'd'].entries()) cut(i, cellId)
+  tasks.beforeBatch(['c', 'none'])
+  expect(done).toEqual(['cut c', 'cut a'])
+  tasks.beforeBatch([])
+  expect(done).toEqual(['cut c', 'cut a', 'cut b'])
+})
+
 test('a cell with a task that waits is in use, so that its record is kept; a task behind it does not keep the cell open', async () => {
   const { tasks, done, sent, cut } = tasksInTurns()
   tasks.run(1, { task: 'close', cellId: 'a' })
@@ -238,38 +233,4 @@ test('what a task takes counts for no batch, whoever has it start', async () => 
   cut(3, 'c')
   tasks.startAll()
   expect(ended).toHaveBeenCalledTimes(3)
-})
-
-test('the node hears for how long a task has held the worker up, also if it fails; of less than a quarter of a millisecond it hears nothing', async () => {
-  for (const [cutMs, ms] of [
-    [7, 7],
-    [0.25, 0.25],
-    [0.2, undefined],
-  ] as const) {
-    const { tasks, sent, cut } = tasksInTurns(cutMs)
-    cut(1, 'a')
-    cut(2, 'damaged')
-    tasks.startAll()
-    expect(sent).toMatchObject([
-      { type: 'reply', id: 1, error: undefined, ms },
-      { type: 'reply', id: 2, error: { code: 'cell_quarantined' }, ms },
-    ])
-  }
-})
-
-test('the switch to a restored database counts, too, if it waits for a batch', async () => {
-  const { promise: batch, resolve: end } = Promise.withResolvers<void>()
-  for (const running of [undefined, batch]) {
-    const { tasks, sent, done } = tasksInTurns(7, () => running)
-    tasks.run(1, {
-      task: 'install',
-      cellId: 'a',
-      options: { isNewest: true, version: 'restored', last: '', line: 0 },
-    })
-    expect(done).toHaveLength(running === undefined ? 1 : 0)
-    end()
-    await turn()
-    expect(done).toEqual(['install a'])
-    expect(sent).toMatchObject([{ type: 'reply', id: 1, ms: 7 }])
-  }
 })

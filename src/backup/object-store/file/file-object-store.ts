@@ -2,11 +2,20 @@ import { constants } from 'node:fs'
 import { type FileHandle, lstat, open, stat, unlink } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { type Clock, systemClock } from '../../../base/clock.ts'
-import { checkNames, type Known } from '../../../base/known-names.ts'
+import { CLOCK, type Clock, systemClock } from '../../../base/clock.ts'
+import {
+  checkOptions,
+  definedOnly,
+  maybe,
+  required,
+  type Shape,
+  type Some,
+  some,
+} from '../../../base/option-shapes.ts'
+import { checkPath } from '../../../base/path-argument.ts'
 import { CellError } from '../../../errors.ts'
 import { type ByteRange, checkRange, resolveRange } from '../byte-range.ts'
-import { CallDeadline, type Patience } from '../call-deadline.ts'
+import { CallDeadline, PATIENCE, type Patience } from '../call-deadline.ts'
 import { checkKeyPrefix, checkObjectKey, isObjectKey, RESERVED_FOLDER } from '../object-key-rules.ts'
 import type {
   CallOptions,
@@ -31,24 +40,20 @@ export interface FileObjectStoreOptions {
   /** Default: the system's clock. Tests inject another one. */
   clock?: Clock | undefined
   /** How long calls may take. Default `deadlineMs` 60,000 ms, `slowestBytesPerSecond` 1,048,576 (1 MiB/s). */
-  patience?: Partial<Patience> | undefined
+  patience?: Some<Patience> | undefined
 }
 
-const PATIENCE: Patience = { deadlineMs: 60_000, slowestBytesPerSecond: 1024 * 1024 }
+const DEFAULT_PATIENCE: Patience = { deadlineMs: 60_000, slowestBytesPerSecond: 1024 * 1024 }
 /** How much longer a put may take to clean up, after its deadline or its caller ended it. */
 const CLEAN_UP_MS = 10_000
 const READ_BYTES = 1024 * 1024
 /** Entries that a listing looks up before it delivers them. */
 const PAGE_ENTRIES = 500
 
-const OPTION_NAMES: Known<FileObjectStoreOptions> = { root: true, clock: true, patience: true }
-
-function checkOptions(options: FileObjectStoreOptions): void {
-  const code = 'invalid_setting'
-  checkNames(options, OPTION_NAMES, { code })
-  if (options.patience !== undefined) checkNames(options.patience, PATIENCE, { code, at: 'patience.' })
-  if (typeof options.root === 'string' && options.root !== '') return
-  throw new CellError(code, 'root must be the path of a folder.', { field: 'root' })
+const FOLDER: Shape<FileObjectStoreOptions> = {
+  root: required(),
+  clock: maybe(CLOCK),
+  patience: maybe(some(PATIENCE)),
 }
 
 /**
@@ -65,12 +70,14 @@ export class FileObjectStore implements ObjectStore {
 
   /** @throws `invalid_setting` for an option that is not known, and without a root */
   constructor(options: FileObjectStoreOptions) {
-    checkOptions(options)
+    const code = 'invalid_setting'
+    checkOptions(options, FOLDER, { code })
     const { root, clock = systemClock, patience = {} } = options
+    checkPath(root, { field: 'root', code })
     this.#root = resolve(root)
     this.#uploads = join(this.#root, RESERVED_FOLDER, 'uploads')
     this.#clock = clock
-    this.#patience = { ...PATIENCE, ...patience }
+    this.#patience = { ...DEFAULT_PATIENCE, ...definedOnly(patience) }
     this.url = pathToFileURL(this.#root).href
   }
 

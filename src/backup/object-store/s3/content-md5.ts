@@ -1,5 +1,5 @@
 import { createHash, getFips } from 'node:crypto'
-import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
+import { turnOfTheLoop } from '../../../base/clock.ts'
 
 /** Hashed in one step, which takes about 0.4 ms. */
 const SLICE_BYTES = 262_144

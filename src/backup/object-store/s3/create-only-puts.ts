@@ -158,8 +158,8 @@ export class CreateOnlyPuts {
     } catch (error) {
       // Only this probe uses the key. So the object there is its own: from the first request, or from a repeated one.
       if (isCellError(error, 'object_exists')) return true
-      if (isNotImplemented(error)) return false
-      if (s3Status(error) !== 400 || !AMBIGUOUS.has(s3ErrorName(error))) throw error
+      if (!isNotImplemented(error) && (s3Status(error) !== 400 || !AMBIGUOUS.has(s3ErrorName(error))))
+        throw error
       // The same request without the header: if that is refused too, the answer was about something else.
       await sendObject(this.#requests, this.#newAttempt(key, attempt.body, false), call)
       return false
@@ -174,7 +174,7 @@ export class CreateOnlyPuts {
   }
 }
 
-/** Says that the endpoint does not know a header. Any other 4xx says nothing of conditional writes: a token may have expired. */
+/** Says that the endpoint does not know a header, this one or another. Any other 4xx says nothing of conditional writes: a token may have expired. */
 function isNotImplemented(error: unknown): boolean {
   return s3Status(error) === 501 || s3ErrorName(error) === 'NotImplemented'
 }

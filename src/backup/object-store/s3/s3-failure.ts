@@ -57,8 +57,6 @@ function explainName(name: string): Explanation | undefined {
         'object_store_error',
         "This machine's clock differs too much from the object store's. Correct it.",
       ]
-    case 'PermanentRedirect':
-    case 'TemporaryRedirect':
     case 'AuthorizationHeaderMalformed':
       return ['object_store_error', 'The bucket is in another region. Check the region and the endpoint.']
     case 'ConditionalRequestConflict':
@@ -87,7 +85,10 @@ function explainStatus(status: number | undefined, name: string): Explanation | 
     return ['object_store_error', `The object store does not implement this request (${answer}).`]
   }
   if (status === 301 || status === 307) {
-    return ['object_store_error', 'The bucket is in another region. Check the region and the endpoint.']
+    return [
+      'object_store_error',
+      `The bucket is in another region, or the endpoint redirects (${answer}). Check the region and the endpoint.`,
+    ]
   }
   if (status >= 500 || status === 429 || status === 408) {
     return ['object_store_unavailable', `The object store cannot serve the request now (${answer}).`]

@@ -1,7 +1,18 @@
-import { type Clock, systemClock } from '../../../base/clock.ts'
-import { checkNames, type Known } from '../../../base/known-names.ts'
+import { CLOCK, type Clock, systemClock } from '../../../base/clock.ts'
+import {
+  COUNT,
+  checkOptions,
+  definedOnly,
+  FLAG,
+  type Kind,
+  maybe,
+  type Shape,
+  type Some,
+  some,
+  TEXT,
+} from '../../../base/option-shapes.ts'
 import { CellError } from '../../../errors.ts'
-import { type Patience, SLOWEST_BYTES_PER_SECOND } from '../call-deadline.ts'
+import { PATIENCE, type Patience, SLOWEST_BYTES_PER_SECOND } from '../call-deadline.ts'
 import { objectKeyFault } from '../object-key-rules.ts'
 
 /** Settings of an {@link S3ObjectStore}. */
@@ -10,9 +21,12 @@ export interface S3ObjectStoreOptions {
   bucket: string
   /** Every object's name starts with it and a `/`. Default: no prefix. */
   prefix?: string | undefined
-  /** The address of an S3 that is not Amazon's, such as `http://127.0.0.1:7480`. Default: Amazon's for the region. */
+  /**
+   * The address of an S3 that is not Amazon's, such as `http://127.0.0.1:7480`. Default: AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL,
+   * and otherwise Amazon's for the region.
+   */
   endpoint?: string | undefined
-  /** Default: `us-east-1` with an `endpoint`, otherwise from the environment (AWS_REGION or the profile). */
+  /** Default: `us-east-1` with an `endpoint`, otherwise from the environment (AWS_REGION, or without an endpoint the profile). */
   region?: string | undefined
   /** Whether URLs name the bucket in the path instead of in the host name. Default: true with an `endpoint`. */
   pathStyle?: boolean | undefined
@@ -26,7 +40,7 @@ export interface S3ObjectStoreOptions {
   /** The number of parts of one object that are sent at the same time. Each takes memory. Default 4. */
   concurrency?: number | undefined
   /** How long calls may take and how often requests are repeated. */
-  patience?: Partial<S3Patience> | undefined
+  patience?: Some<S3Patience> | undefined
   /** Default: the system's clock. Tests inject another one. */
   clock?: Clock | undefined
 }
@@ -73,7 +87,7 @@ export interface S3Settings {
 const MIB = 1024 * 1024
 /** S3's own limit for every part except the last. */
 const PART_SIZE_MIN = 5 * MIB
-const PATIENCE: S3Patience = {
+const DEFAULT_PATIENCE: S3Patience = {
   deadlineMs: 120_000,
   slowestBytesPerSecond: SLOWEST_BYTES_PER_SECOND,
   connectMs: 5_000,
@@ -82,25 +96,26 @@ const PATIENCE: S3Patience = {
   attempts: 4,
 }
 
-const OPTION_NAMES: Known<S3ObjectStoreOptions> = {
-  bucket: true,
-  prefix: true,
-  endpoint: true,
-  region: true,
-  pathStyle: true,
-  credentials: true,
-  partSizeBytes: true,
-  concurrency: true,
-  patience: true,
-  clock: true,
+/** More forms than ours: the AWS SDK takes functions that provide them, and names of their own. */
+const CREDENTIALS: Kind<S3Credentials> = {
+  what: 'an object with accessKeyId and secretAccessKey',
+  fits: (value) => (typeof value === 'object' && value !== null) || typeof value === 'function',
+  secret: true,
 }
 
-function checkOptionNames(options: S3ObjectStoreOptions): void {
-  const code = 'invalid_setting'
-  checkNames(options, OPTION_NAMES, { code })
-  const { patience } = options
-  // Not those of the credentials: the providers of the AWS SDK add names of their own.
-  if (patience !== undefined) checkNames(patience, PATIENCE, { code, at: 'patience.' })
+const BUCKET: Shape<S3ObjectStoreOptions> = {
+  bucket: TEXT,
+  prefix: maybe(TEXT),
+  endpoint: maybe(TEXT),
+  region: maybe(TEXT),
+  pathStyle: maybe(FLAG),
+  credentials: maybe(CREDENTIALS),
+  partSizeBytes: maybe(COUNT),
+  concurrency: maybe(COUNT),
+  patience: maybe(
+    some<S3Patience>({ ...PATIENCE, connectMs: COUNT, requestMs: COUNT, idleMs: COUNT, attempts: COUNT }),
+  ),
+  clock: maybe(CLOCK),
 }
 
 /**
@@ -109,8 +124,9 @@ function checkOptionNames(options: S3ObjectStoreOptions): void {
  * @throws `invalid_setting`
  */
 export function s3Settings(options: S3ObjectStoreOptions): S3Settings {
-  checkOptionNames(options)
-  const { bucket, endpoint, region, credentials, partSizeBytes = 8 * MIB, concurrency = 4 } = options
+  checkOptions(options, BUCKET, { code: 'invalid_setting' })
+  const { bucket, credentials, partSizeBytes = 8 * MIB, concurrency = 4 } = options
+  const { endpoint, region } = options.endpoint === undefined ? fromEnvironment(options) : options
   const prefix = (options.prefix ?? '').replace(/^\/+|\/+$/g, '')
   if (typeof bucket !== 'string' || !/^[A-Za-z0-9][A-Za-z0-9._-]{1,62}$/.test(bucket))
     throw invalid(
@@ -119,12 +135,8 @@ export function s3Settings(options: S3ObjectStoreOptions): S3Settings {
   const prefixFault = prefix === '' ? undefined : objectKeyFault(prefix)
   if (prefixFault !== undefined) throw invalid(`The prefix of the object store is not valid: ${prefixFault}.`)
   if (endpoint !== undefined) checkEndpoint(endpoint)
-  if (!Number.isSafeInteger(partSizeBytes) || partSizeBytes < PART_SIZE_MIN) {
+  if (partSizeBytes < PART_SIZE_MIN)
     throw invalid(`partSizeBytes must be a whole number of at least ${PART_SIZE_MIN}.`)
-  }
-  if (!Number.isSafeInteger(concurrency) || concurrency < 1) {
-    throw invalid('concurrency must be a whole number of at least 1.')
-  }
   return {
     bucket,
     prefix: prefix === '' ? '' : `${prefix}/`,
@@ -134,9 +146,25 @@ export function s3Settings(options: S3ObjectStoreOptions): S3Settings {
     credentials,
     partSizeBytes,
     concurrency,
-    patience: { ...PATIENCE, ...options.patience },
+    patience: { ...DEFAULT_PATIENCE, ...definedOnly(options.patience ?? {}) },
     clock: options.clock ?? systemClock,
   }
+}
+
+/**
+ * With the endpoint of AWS's variables. AWS's client would find it by itself, and take it for Amazon's: with checksums, and with
+ * the bucket in the host name.
+ */
+function fromEnvironment({
+  region,
+}: S3ObjectStoreOptions): Pick<S3ObjectStoreOptions, 'endpoint' | 'region'> {
+  const { env } = process
+  const isIgnored = env['AWS_IGNORE_CONFIGURED_ENDPOINT_URLS']?.toLowerCase() === 'true'
+  const name = ['AWS_ENDPOINT_URL_S3', 'AWS_ENDPOINT_URL'].find((variable) => env[variable])
+  if (isIgnored || name === undefined) return { region }
+  const endpoint = env[name] as string
+  checkEndpoint(endpoint, name)
+  return { endpoint, region: region ?? env['AWS_REGION'] }
 }
 
 /** The URL that opens the same store again. It holds no credentials. */
@@ -180,16 +208,16 @@ export function clientSettings({ endpoint, region, pathStyle, credentials, patie
 /** For the client's remarks on its own settings. Failures are thrown. */
 const silent = { trace() {}, debug() {}, info() {}, warn() {}, error() {} }
 
-function checkEndpoint(endpoint: string): void {
+function checkEndpoint(endpoint: string, name = 'The endpoint'): void {
   const url = URL.canParse(endpoint) ? new URL(endpoint) : undefined
   if (url === undefined || !/^https?:$/.test(url.protocol) || url.search !== '' || url.hash !== '') {
     throw invalid(
-      'The endpoint must be an http:// or https:// address without parameters, such as http://127.0.0.1:7480.',
+      `${name} must be an http:// or https:// address without parameters, such as http://127.0.0.1:7480.`,
     )
   }
   if (url.username !== '' || url.password !== '') {
     throw invalid(
-      'The endpoint must not hold credentials. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY instead.',
+      `${name} must not hold credentials. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY instead.`,
     )
   }
 }

@@ -11,8 +11,8 @@ import {
 } from '../../../store/settings.ts'
 import type { BackupSettings, StoreOptions } from '../../../store/store-options.ts'
 import { DEFAULT_WATCH_SETTINGS, type WatchSettings } from '../../../store/watch/watch-settings.ts'
-import { DEFAULT_WORKER_LIMITS, type WorkerLimits } from '../../../workers/node/kill-reason.ts'
 import { DEFAULT_QUEUE_BOUNDS, type QueueBounds } from '../../../workers/node/operation-queue.ts'
+import { DEFAULT_WORKER_LIMITS, type WorkerLimits } from '../../../workers/node/worker-limits.ts'
 import { HOUR_MS, MIB, RATE_MAX, type Rows } from './limit-row.ts'
 
 const CONNECTIONS_MAX = 1_000_000
@@ -68,7 +68,7 @@ export const workers: Rows<WorkerLimits> = {
     unit: 'duration',
     default: DEFAULT_WORKER_LIMITS.holdMs,
     about: 'time that a statement may hold up other cells',
-    over: 'the cell gets a worker of its own, and its statement runs again there',
+    over: 'its account goes to the slow worker, and the statement runs again there',
     max: HOUR_MS,
   },
   sliceMs: {
@@ -79,21 +79,13 @@ export const workers: Rows<WorkerLimits> = {
     over: 'the rest waits for its next turn',
     max: HOUR_MS,
   },
-  isolationMs: {
-    flag: 'isolation',
+  slowWorkerMs: {
+    flag: 'slow-worker',
     unit: 'duration',
-    default: DEFAULT_WORKER_LIMITS.isolationMs,
-    about: 'time that the cell keeps it, after its last such statement',
-    over: 'the cell returns to the others',
+    default: DEFAULT_WORKER_LIMITS.slowWorkerMs,
+    about: 'time that an account runs in the slow worker after it has cost a worker',
+    over: 'its cells return to their home workers',
     max: HOUR_MS,
-  },
-  isolatedPerAccount: {
-    flag: 'account-isolated',
-    unit: 'count',
-    default: undefined,
-    otherwise: 'all but one of those that can',
-    about: 'cells of an account that run in such workers at a time',
-    over: 'they wait',
   },
   silentMs: {
     flag: 'silent',
@@ -107,7 +99,7 @@ export const workers: Rows<WorkerLimits> = {
     flag: 'account-kills',
     unit: 'count',
     default: DEFAULT_WORKER_LIMITS.killsPerMinute,
-    about: 'workers that the statements of an account may end a minute',
+    about: 'workers that the statements of an account may end a minute; those of a cell, a third of them',
     over: '429 `rate_limited`',
     max: RATE_MAX,
   },
@@ -119,23 +111,6 @@ export const workers: Rows<WorkerLimits> = {
     over: '429 `rate_limited`',
     max: RATE_MAX,
   },
-  trialMs: {
-    flag: 'trial',
-    unit: 'duration',
-    default: DEFAULT_WORKER_LIMITS.trialMs,
-    about:
-      'time that a new account is on probation, an account on probation after a statement over `--hold`, and any account after it held others up too often',
-    over: 'the account shares the workers of the others',
-    max: HOUR_MS,
-  },
-  probationMs: {
-    flag: 'probation',
-    unit: 'duration',
-    default: DEFAULT_WORKER_LIMITS.probationMs,
-    about: 'time that an account is on probation after it has cost a worker',
-    over: 'the account shares the workers of the others',
-    max: HOUR_MS,
-  },
 }
 
 export const connections: Rows<ConnectionLimits> = {
@@ -145,15 +120,6 @@ export const connections: Rows<ConnectionLimits> = {
     default: undefined,
     otherwise: 'as many as the descriptor limit allows, at most 10,000',
     about: 'open connections',
-    over: '503 `busy` for up to a tenth more; beyond that they are closed',
-    max: CONNECTIONS_MAX,
-  },
-  connectionsPerAddressMax: {
-    flag: 'connections-per-address',
-    unit: 'count',
-    default: undefined,
-    otherwise: 'half of all, and any number from this machine',
-    about: 'of these, from one address (IPv6: from its first 64 bits)',
     over: '503 `busy` for up to a tenth more; beyond that they are closed',
     max: CONNECTIONS_MAX,
   },

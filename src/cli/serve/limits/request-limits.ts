@@ -89,8 +89,9 @@ export const cell: Rows<Limits> = {
     flag: 'wal-bytes',
     unit: 'bytes',
     default: DEFAULT_LIMITS.walBytesMax,
-    about: "bytes of a cell's log while a snapshot or another program holds it",
-    over: 'the snapshot starts again; 503 `busy` while another program reads',
+    about:
+      "bytes that a statement adds to a cell's log; and of the log while a snapshot or another program holds it",
+    over: '400 `transaction_too_large`; the snapshot starts again; 503 `busy` while another program reads',
   },
 }
 

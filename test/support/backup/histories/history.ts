@@ -2,6 +2,7 @@ import fs from 'node:fs'
 import type { BackupOrigin } from '../../../../src/backup/versions/backup-types.ts'
 import { compareVersions } from '../../../../src/backup/versions/object-keys.ts'
 import { PLAN_DEFAULT } from '../../../../src/backup/versions/retention-plan.ts'
+import { definedOnly } from '../../../../src/base/option-shapes.ts'
 import { CellError } from '../../../../src/errors.ts'
 import { filesBelow } from '../../temp-directory.ts'
 import { DAMAGES } from './bucket-damage.ts'
@@ -139,7 +140,7 @@ export class History extends HistoryWorld {
 
   async #setPlan(cell: CellHistory): Promise<void> {
     cell.plan = this.random.chance(0.3) ? undefined : this.random.pick(PLANS)
-    await this.store.retention?.setPlan(cell.id, cell.plan)
+    await this.store.retention?.setPlan(cell.id, cell.plan ?? null)
   }
 
   async #verify(cell: CellHistory): Promise<void> {
@@ -147,7 +148,7 @@ export class History extends HistoryWorld {
     if (last === undefined) return
     const made = this.random.chance(0.5) ? last : this.random.pick(cell.stored)
     const version = made === last ? undefined : made.version
-    const proof = await this.outcome(this.store.backups.verify(cell.id, { version }))
+    const proof = await this.outcome(this.store.backups.verify(cell.id, definedOnly({ version })))
     // This machine knows what it stored last, even if nobody lists it any more.
     const gone = [...cell.versions.keys()].filter((key) => !this.bucket.has(key))
     if (
