@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
+import { setImmediate } from '../base/clock.ts'
 
 /**
  * One request at a time on each connection: the next begins when the answer before it has gone out, and the connection is read on

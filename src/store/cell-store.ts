@@ -26,7 +26,7 @@ import {
 } from './call-options.ts'
 import { CATALOG_SCHEMA } from './catalog-schema.ts'
 import type { Cell } from './cell.ts'
-import type { BranchCellOptions } from './cell-branches.ts'
+import { type BranchCellOptions, isBranch } from './cell-branches.ts'
 import type { CreatedCell } from './cell-creations.ts'
 import type {
   CellDirectory,
@@ -497,9 +497,4 @@ export class CellStore implements CellDirectory {
       () => timer.cancel(),
     ])
   }
-}
-
-/** What is no object is refused where the options of a new cell are checked. */
-function isBranch(options: CreateCellOptions | BranchCellOptions): options is BranchCellOptions {
-  return typeof options === 'object' && options !== null && 'from' in options
 }

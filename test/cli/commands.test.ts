@@ -316,7 +316,7 @@ describe('backups', () => {
     // With its workers: who asked for the version is in its manifest.
     await node.request('POST', `/v1/databases/${await ownCell(node)}/backup`)
     expect(await place.text('backups', 'prune', cell, '--dry-run')).toMatch(
-      /^VERSION +SIZE +ORIGIN +WHAT +WHY\n.* owner +stays +in the current chain\n.* schedule +stays +all:2d\n.*: 2 stay, 0 marked, 0 to remove \(all:2d\)$/,
+      /^VERSION +SIZE +ORIGIN +WHAT +WHY\n.* owner +stays +in the current chain\n.*: 1 stay, 0 marked, 0 to remove \(all:2d\)$/,
     )
     expect(await place.text('backups', 'pin', cell, version)).toBe(`${version} stays.`)
     expect(await place.text('backups', 'plan', cell)).toBe("default: the store's plan")
@@ -328,13 +328,13 @@ describe('backups', () => {
       '--all',
     )
     expect(all.databases.map(({ plan }) => plan)).toEqual(['all:7d', 'all:2d'])
-    expect(all.databases[1]?.versions).toMatchObject([{ origin: 'tenant' }, { origin: 'schedule' }])
+    expect(all.databases[1]?.versions).toMatchObject([{ origin: 'tenant' }])
     expect(await place.failure('backups', 'prune')).toMatchObject({ exit: 2, code: 'invalid_request' })
     expect(await place.failure('backups', 'prune', cell, '--all')).toMatchObject({ code: 'invalid_request' })
     expect(await place.failure('backups', 'prune', cell, '--keep', '30')).toMatchObject({ exit: 2 })
     await node.stop()
     const { databases } = await place.json<{ databases: object[] }>('backups', 'prune', cell)
-    expect(databases).toMatchObject([{ id: cell, versions: [{ version, reason: 'pinned' }, {}] }])
+    expect(databases).toMatchObject([{ id: cell, versions: [{ version, reason: 'pinned' }] }])
     expect(await place.text('backups', 'unpin', cell, version)).toMatch(/left to the plan\.$/)
   })
 

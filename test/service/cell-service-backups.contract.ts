@@ -38,8 +38,7 @@ export function cellServiceBackupsContract(name: string, make: MakeService): voi
       await put('second')
       const incremental = await service.backup(id, 'incremental')
       expect(incremental).toMatchObject({ kind: 'incremental', baseVersion: snapshot.version })
-      // Before them comes the first of the cell, as it was made.
-      expect(await versionsOf()).toEqual([incremental.version, snapshot.version, expect.any(String)])
+      expect(await versionsOf()).toEqual([incremental.version, snapshot.version])
       await put('third')
       // Without a name, the newest one. A restored cell gets one more by itself.
       expect(await service.restore(id)).toMatchObject({ version: incremental.version })
@@ -169,7 +168,7 @@ export function cellServiceBackupsContract(name: string, make: MakeService): voi
       const gone = AbortSignal.abort(new Error('gone'))
       await expect(service.backup(id, 'snapshot', { signal: gone })).rejects.toThrow()
       await service.backup(id, 'snapshot')
-      expect(await versionsOf()).toHaveLength(2)
+      expect(await versionsOf()).toHaveLength(1)
     })
 
     test('a cell that changed is backed up on schedule', async () => {

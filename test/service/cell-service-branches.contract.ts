@@ -62,7 +62,7 @@ export function cellServiceBranchesContract(name: string, make: MakeService): vo
         durability: 'relaxed',
         deletedAt: null,
       })
-      expect((await service.listBackups(id, {})).backups).toHaveLength(3)
+      expect((await service.listBackups(id, {})).backups).toHaveLength(2)
       await put(present.id, 'its own')
       expect(await value(id)).toBe('in no version')
     })

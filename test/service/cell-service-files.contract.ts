@@ -49,7 +49,7 @@ export function cellServiceFilesContract(name: string, make: MakeService): void 
       expect(store.findCell(copy)).toMatchObject({ name: 'copy', deletedAt: null })
       expect((await sql(copy, 'SELECT length(a) AS n FROM t')).rows).toEqual([{ n: 1 }, { n: 3_000_000 }])
       expect(await service.execute(copy, { op: 'kv.get', key: 'k' })).toMatchObject({ value: 'v' })
-      expect(await service.backup(copy, 'incremental')).toMatchObject({ kind: 'incremental' })
+      expect(await service.backup(copy, 'incremental')).toMatchObject({ baseVersion: null })
       await sql(copy, 'DELETE FROM t')
       await service.restore(copy)
       expect((await sql(copy, 'SELECT count(*) AS n FROM t')).rows).toEqual([{ n: 2 }])

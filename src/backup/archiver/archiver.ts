@@ -45,6 +45,8 @@ export interface ArchiverRequest {
 export interface BackupRequest extends ArchiverRequest {
   kind: BackupKind
   origin: BackupOrigin
+  /** What the cell has committed is shipped next: of a new cell, the version with which its history begins is enough. */
+  isForMoments?: boolean | undefined
 }
 
 export interface RestoreRequest extends ArchiverRequest {
@@ -182,7 +184,7 @@ export class Archiver implements ArchiverClient {
   }
 
   backup(
-    { cellId, account, need, kind, origin }: BackupRequest,
+    { cellId, account, need, kind, origin, isForMoments = false }: BackupRequest,
     { signal: caller, permit, onProgress: tell, onBegin }: JobOptions,
   ): Promise<MadeBackup> {
     const onProgress = withEta(tell, this.#clock)
@@ -193,7 +195,7 @@ export class Archiver implements ArchiverClient {
       const source = this.#source(cellId, turn.signal)
       try {
         // Nobody waits for what the cell has committed: it is shipped once its history has begun.
-        const beginsHistory = need === 'background'
+        const beginsHistory = need === 'background' || isForMoments
         const result = await runner.run(cellId, source, { kind, origin, beginsHistory, onProgress, ...turn })
         return { result, head: index.known(result.version)?.head }
       } finally {
@@ -206,7 +208,10 @@ export class Archiver implements ArchiverClient {
   }
 
   async restore(request: RestoreRequest, options: JobOptions): Promise<RestoreResult | undefined> {
-    return await this.#onceStored(request, options, () => this.#restore(request, options))
+    const isForMoments = request.timestamp !== undefined
+    return await this.#onceStored({ ...request, isForMoments }, options, () =>
+      this.#restore(request, options),
+    )
   }
 
   #restore(
@@ -237,13 +242,13 @@ export class Archiver implements ArchiverClient {
   }
 
   async branch(request: BranchRequest, options: JobOptions): Promise<RestoreResult> {
-    const source = { ...request, cellId: request.source }
+    const source = { ...request, cellId: request.source, isForMoments: true }
     return await this.#onceStored(source, options, () => this.#branch(request, options))
   }
 
   /** The present state of a cell may need a version first, and a new cell its first. Nobody waits for that in a slot of the restores. */
   async #onceStored<T>(
-    { cellId, account, need }: ArchiverRequest,
+    { cellId, account, need, isForMoments }: ArchiverRequest & Pick<BackupRequest, 'isForMoments'>,
     { signal }: JobOptions,
     run: () => Promise<T>,
   ): Promise<T> {
@@ -251,7 +256,15 @@ export class Archiver implements ArchiverClient {
       return await run()
     } catch (error) {
       if (!(error instanceof NeedsVersion)) throw error
-      await this.backup({ cellId, account, need, kind: 'incremental', origin: 'schedule' }, { signal })
+      const request = {
+        cellId,
+        account,
+        need,
+        isForMoments,
+        kind: 'incremental',
+        origin: 'schedule',
+      } as const
+      await this.backup(request, { signal })
       return await run()
     }
   }
@@ -303,7 +316,7 @@ export class Archiver implements ArchiverClient {
       claimVersion: (version) => cut('claimVersion', version),
       openReader: (start) => openReader(cellId, start),
       cuts: {
-        beginBase: () => cut('beginBase'),
+        beginBase: (beginsHistory) => cut('beginBase', beginsHistory),
         endBase: (id, version) => cut('endBase', id, version),
         cutIncremental: (version, versionsMax) => cut('cutIncremental', version, versionsMax),
         stored: (backup) => cut('stored', backup),

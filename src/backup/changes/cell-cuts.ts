@@ -57,7 +57,7 @@ export interface StoredBackup {
  */
 export interface CellCuts {
   /** From here on every log is kept. */
-  beginBase(): Promise<BaseStart>
+  beginBase(beginsHistory: boolean): Promise<BaseStart>
   /**
    * Cuts at the end of the copy.
    *

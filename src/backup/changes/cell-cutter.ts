@@ -51,8 +51,8 @@ export class CellCutter {
     this.#tracker(cellId).claimVersion(version)
   }
 
-  beginBase(cellId: string): Promise<BaseStart> {
-    return this.#cut(cellId, (cuts) => cuts.beginBase())
+  beginBase(cellId: string, beginsHistory: boolean): Promise<BaseStart> {
+    return this.#cut(cellId, (cuts) => cuts.beginBase(beginsHistory))
   }
 
   endBase(cellId: string, id: string, version: string): Promise<BaseCut> {

@@ -15,8 +15,9 @@ export class OpenCellCuts implements CellCuts {
     this.#clock = clock
   }
 
-  async beginBase(): Promise<BaseStart> {
-    const origin = this.#tracker.beginOrigin()
+  /** @param beginsHistory of a new cell, its database as it was made is wanted */
+  async beginBase(beginsHistory: boolean): Promise<BaseStart> {
+    const origin = beginsHistory ? this.#tracker.beginOrigin() : undefined
     if (origin !== undefined) {
       const isOrigin = origin.path === this.#database.path ? 'live' : 'kept'
       return { id: origin.id, databasePath: origin.path, size: origin.size, isOrigin }

@@ -69,14 +69,14 @@ export class BackupRunner {
       const nextVersion = () => first ?? this.#nextVersion(cellId, known, versions)
       try {
         const backup = new CellBackup(this.#parts, identity, source, { signal, onProgress, willMove })
-        const { result, isOrigin } = await backup.run({
+        const result = await backup.run({
           kind,
           origin,
           sizeBytes,
           nextVersion,
+          beginsHistory: run.beginsHistory === true,
           versionsMax: chainVersionsMax,
         })
-        if (isOrigin && run.beginsHistory !== true) continue
         await retention.backupStored(cellId, result.version, clock.now(), { signal })
         return result
       } catch (error) {

@@ -45,6 +45,8 @@ export interface BackupOrder {
   sizeBytes: number
   /** The most versions of a chain. */
   versionsMax: number
+  /** Nobody waits for what a new cell has committed: its database as it was made begins its history. */
+  beginsHistory: boolean
   /** Called right before the cut: the stamp of a version is that of its state. */
   nextVersion(): string
 }
@@ -58,12 +60,6 @@ export interface CellUnderBackup {
 export interface CellBackupOptions extends Pick<BackupOptions, 'signal' | 'onProgress'> {
   /** Waits until so many bytes may be read. */
   willMove?: ((bytes: number) => Promise<void>) | undefined
-}
-
-export interface MadeVersion {
-  result: BackupResult
-  /** It is the cell as it was made: what was asked for is still to come. */
-  isOrigin: boolean
 }
 
 const ORIGIN = { kind: 'incremental', origin: 'schedule' } as const
@@ -96,11 +92,11 @@ export class CellBackup {
    * @throws `busy` if another program wrote the cell meanwhile, or if more was written than the cell is large;
    * `backup_corrupt` if the database is damaged
    */
-  async run(order: BackupOrder): Promise<MadeVersion> {
+  async run(order: BackupOrder): Promise<BackupResult> {
     const { cuts } = this.#cell
     try {
       const incremental = order.kind === 'incremental' ? await this.#incremental(order) : undefined
-      if (incremental !== undefined) return { result: incremental, isOrigin: false }
+      if (incremental !== undefined) return incremental
       try {
         return await this.#base(order)
       } catch (error) {
@@ -133,13 +129,13 @@ export class CellBackup {
   }
 
   /** Copies the database while writers and checkpoints continue, and proves the copy before it counts. */
-  async #base(order: BackupOrder): Promise<MadeVersion> {
+  async #base(order: BackupOrder): Promise<BackupResult> {
     const { cuts } = this.#cell
     // Also in place of an incremental: only the cut tells that a base is due. From its beginning on, logs are kept.
     await this.#options.willMove?.(order.sizeBytes)
     const copy = new BaseCopy(this.#target.spoolDirectory)
     try {
-      const start = await cuts.beginBase()
+      const start = await cuts.beginBase(order.beginsHistory)
       const isOrigin = start.isOrigin !== undefined
       this.#isOrigin = isOrigin
       await this.#read(copy, start)
@@ -154,7 +150,7 @@ export class CellBackup {
       const manifest = this.#manifest(made, version, cut, after, { database, chain: [], wals: [] })
       const result = await this.#store(manifest, [source], copy)
       await cuts.stored({ version, kind: made.kind, cut })
-      return { result, isOrigin }
+      return result
     } finally {
       await copy.dispose()
     }

@@ -1,4 +1,4 @@
-import type { Clock, Timer } from '../../base/clock.ts'
+import { type Clock, setImmediate, type Timer } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import type { ProcessIdentity } from '../../catalog/directory-lock.ts'
 import { CellError } from '../../errors.ts'
@@ -35,6 +35,8 @@ export class WorkerSpawner {
   #retryMs = RETRY_MS_MIN
   #retryTimer: Timer | undefined
   #stopped = false
+  /** The next start is due in a moment. */
+  #isFilling = false
   /** In a row. */
   #failures = 0
   readonly #firstReady = Promise.withResolvers<void>()
@@ -87,10 +89,24 @@ export class WorkerSpawner {
       this.#retryMs = RETRY_MS_MIN
       this.#waiting.shift()?.(spare)
     }
-    while (this.#spares.size < this.#waiting.length + 1) {
-      if (this.#stopped || this.#retryTimer !== undefined) return
-      this.#spawn()
-    }
+    if (!this.#isFilling && this.#isShort) this.#fill()
+  }
+
+  get #isShort(): boolean {
+    const isAllowed = !this.#stopped && this.#retryTimer === undefined
+    return isAllowed && this.#spares.size < this.#waiting.length + 1
+  }
+
+  /** To start a process holds up the event loop: what a worker that was handed out has to do goes first, and so do answers between two starts. */
+  #fill(): void {
+    this.#isFilling = true
+    setImmediate(() =>
+      setImmediate(() => {
+        this.#isFilling = false
+        if (this.#isShort) this.#spawn()
+        this.#provide()
+      }),
+    )
   }
 
   #spawn(): void {

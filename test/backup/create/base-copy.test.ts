@@ -20,7 +20,7 @@ const RUNS = countOf('CELLSTORE_BASE_COPIES')
 async function copyUnderWrites(random: Random, maxSteps = 3) {
   const under = new DatabaseUnderCopy(random)
   const copy = new BaseCopy(tempDirectory())
-  const start = await under.cuts.beginBase()
+  const start = await under.cuts.beginBase(false)
   const sizes = new Set([start.size])
   const reader = under.between(new OpenDatabaseReader(under.database), maxSteps)
   await copy.read(
@@ -76,7 +76,7 @@ describe('A copy that is made while the database is written, with checkpoints an
       const { database } = under
       database.sql('INSERT INTO alpha (n, x) VALUES (1000, zeroblob(3000000))')
       const copy = new BaseCopy(tempDirectory())
-      const start = await under.cuts.beginBase()
+      const start = await under.cuts.beginBase(false)
       const file = await FileDatabaseReader.open(start.databasePath)
       const lengths: number[] = []
       const reader: DatabaseReader = {
@@ -109,7 +109,7 @@ describe('A copy that is made while the database is written, with checkpoints an
     const under = new DatabaseUnderCopy(seededRandom())
     const { database } = under
     const copy = new BaseCopy(tempDirectory())
-    const start = await under.cuts.beginBase()
+    const start = await under.cuts.beginBase(false)
     // The first log's schema points to pages that the second one moves.
     database.sql('INSERT INTO alpha (x) VALUES (randomblob(100000))')
     database.checkpoints.run('TRUNCATE')
@@ -131,7 +131,7 @@ describe('A copy that is made while the database is written, with checkpoints an
     const directory = tempDirectory()
     const under = new DatabaseUnderCopy(seededRandom())
     const copy = new BaseCopy(directory)
-    const start = await under.cuts.beginBase()
+    const start = await under.cuts.beginBase(false)
     const abort = new AbortController()
     const reader = new OpenDatabaseReader(under.database)
     const stopped = copy.read(reader, start.size, { signal: abort.signal, onProgress: () => abort.abort() })

@@ -22,14 +22,6 @@ const snapshot = {
   duration_ms: COUNT,
 }
 const incremental = { ...snapshot, kind: 'incremental', base_version: VERSION }
-/** The first version of a cell, with which its history begins. */
-const AS_MADE = {
-  version: VERSION,
-  kind: 'incremental',
-  size_bytes: COUNT,
-  created_at: TIME,
-  base_version: null,
-}
 const restored = {
   restored: true,
   version: VERSION,
@@ -91,10 +83,10 @@ export const BACKUP_ROWS: Row[] = [
   { title: 'a snapshot', ask: backup, status: 200, body: snapshot },
   { title: 'a snapshot, of {}', ask: { ...backup, body: {} }, status: 200, body: snapshot },
   {
-    title: 'a first incremental, which follows the cell as it was made',
+    title: 'a first incremental, which makes its own base',
     ask: incr,
     status: 200,
-    body: incremental,
+    body: { ...incremental, base_version: null },
   },
   { title: 'an incremental', before: [backup], ask: incr, status: 200, body: incremental },
   { title: 'no backups', ask: list, status: 200, body: { backups: [], next_cursor: null, restorable: [] } },
@@ -107,7 +99,6 @@ export const BACKUP_ROWS: Row[] = [
       backups: [
         { version: VERSION, kind: 'incremental', size_bytes: COUNT, created_at: TIME, base_version: VERSION },
         { version: VERSION, kind: 'snapshot', size_bytes: COUNT, created_at: TIME, base_version: null },
-        AS_MADE,
       ],
       next_cursor: null,
       restorable: TIMES_OF_TWO_VERSIONS,
@@ -284,7 +275,6 @@ export const BACKUP_ROWS: Row[] = [
     body: {
       backups: [
         { version: VERSION, kind: 'snapshot', size_bytes: COUNT, created_at: TIME, base_version: null },
-        AS_MADE,
       ],
       next_cursor: null,
       restorable: [{ from: TIME, to: TIME }],

@@ -73,7 +73,7 @@ async function obey(order: StoreOrder): Promise<unknown> {
       store.backups.incremental(order.cellId).catch(() => {})
       return await gated.arrival()
     case 'begin base':
-      return await withCuts(order.cellId, (cuts) => cuts.beginBase())
+      return await withCuts(order.cellId, (cuts) => cuts.beginBase(false))
     case 'end base':
       return await withCuts(order.cellId, (cuts) => cuts.endBase(order.id, order.version))
     case 'base stored':

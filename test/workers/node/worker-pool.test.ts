@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import type { ScriptedWorker } from '../../support/workers/scripted-worker.ts'
 import { A, B, ScriptedWorkers } from '../../support/workers/scripted-workers.ts'
 
 describe('batches', () => {
@@ -76,6 +77,23 @@ describe('tasks', () => {
 })
 
 describe('processes', () => {
+  test('are started to replace others once what waits has the one in reserve: a start holds up the event loop', async () => {
+    const node = await ScriptedWorkers.started()
+    node.put(A, 'a')
+    await node.settle()
+    const { busy } = node
+    const reserve = node.all.find((worker) => worker !== busy) as ScriptedWorker
+    const before = node.all.length
+    let atBatch = 0
+    const { runBatch } = reserve
+    reserve.runBatch = (cells) => {
+      atBatch = node.all.length
+      runBatch.call(reserve, cells)
+    }
+    await node.end(busy)
+    expect([atBatch, node.all.length]).toEqual([before, before + 1])
+  })
+
   test('that the system refuses for a while are asked for again, and the node lives on', async () => {
     const node = await ScriptedWorkers.started()
     node.refusal = new Error('EAGAIN')
