@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { createHandler } from '../../src/http/fetch-handler.ts'
 import { Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
@@ -6,12 +6,10 @@ import { viaFetch } from '../support/http/transports.ts'
 const list = { method: 'GET', path: '/v1/databases/{cell}/backups' }
 const plan = { method: 'POST', path: '/v1/databases/{cell}/restore', body: { dry_run: true } }
 
-let bench: Bench
+const bench = Bench.perTest(viaFetch, { store: { quotas: { backupReadsAtOnce: 1 } } })
 beforeEach(async () => {
-  bench = await Bench.open(viaFetch, { store: { quotas: { backupReadsAtOnce: 1 } } })
   await bench.store.backups.snapshot(bench.cell)
 })
-afterEach(() => bench.close())
 
 describe.each([
   ['A plan', plan],

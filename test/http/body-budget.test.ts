@@ -11,12 +11,11 @@ import { answersIn, exchange } from '../support/http/wire.ts'
 
 const BODY = `{"value":"${'v'.repeat(100_000 - 12)}"}`
 
-let bench: Bench
+const bench = Bench.perTest(viaFetch)
 let server: NodeServer
 let port: number
 
 beforeEach(async () => {
-  bench = await Bench.open(viaFetch)
   const memory = { ...DEFAULT_MEMORY_LIMITS, bodiesPerAccount: 200_000, bodiesTotal: 300_000 }
   server = new NodeServer(bench.store, { limits: { memory } })
   port = ((await server.start({ host: '127.0.0.1', port: 0 })) as AddressInfo).port
@@ -24,7 +23,6 @@ beforeEach(async () => {
 
 afterEach(async () => {
   await server.stop({ drainMs: 0 })
-  await bench.close()
 })
 
 function put(length: string, { key = bench.key, cell = bench.cell } = {}): string {

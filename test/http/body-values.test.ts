@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { hasMoreValues } from '../../src/http/body-values.ts'
 import { Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
@@ -6,14 +6,7 @@ import { checkProblem } from './rows/row.ts'
 
 /** Bodies of very many values: those that the node reads itself are counted first, the others are for whoever has the cell. */
 
-let bench: Bench
-beforeEach(async () => {
-  bench = await Bench.open(viaFetch)
-})
-afterEach(async () => {
-  vi.restoreAllMocks()
-  await bench.close()
-})
+const bench = Bench.perTest(viaFetch)
 
 test.each([
   ['[1,2,3]', 4],

@@ -12,19 +12,17 @@ import { viaFetch } from '../support/http/transports.ts'
 import { turnsUntil } from '../support/turns.ts'
 import { until } from '../support/until.ts'
 
-let bench: Bench
+const bench = Bench.perTest(viaFetch, { store: { watch: { cellBytesMax: 200_000 } } })
 let server: NodeServer
 let port: number
 
 beforeEach(async () => {
-  bench = await Bench.open(viaFetch, { store: { watch: { cellBytesMax: 200_000 } } })
   bench.newCell()
   await start()
 })
 
 afterEach(async () => {
   await server.stop({ drainMs: 0 })
-  await bench.close()
 })
 
 async function start(options?: NodeServerOptions): Promise<void> {

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import net, { type AddressInfo } from 'node:net'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test } from 'vitest'
 import { connectionsFor } from '../../src/base/descriptor-limit.ts'
 import { NodeServer, type NodeServerOptions } from '../../src/http/node-server.ts'
 import type { CellService } from '../../src/service/cell-service.ts'
@@ -12,16 +12,11 @@ import { checkEveryReply, checkProblem } from './rows/row.ts'
 
 /** Nothing waits for ever (invariant 13): what a connection may take, and what it is told when it takes more. */
 
-let bench: Bench
+const bench = Bench.perTest(viaFetch)
 const servers: NodeServer[] = []
-
-beforeEach(async () => {
-  bench = await Bench.open(viaFetch)
-})
 
 afterEach(async () => {
   await Promise.all(servers.splice(0).map((server) => server.stop({ drainMs: 0 })))
-  await bench.close()
 })
 
 async function start(options?: NodeServerOptions): Promise<number> {

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { SqlTokens } from '../../src/engine/sql-policy/sql-lexer.ts'
 import { Application } from '../../src/http/application.ts'
 import { Bench } from '../support/http/bench.ts'
@@ -6,15 +6,7 @@ import { viaFetch } from '../support/http/transports.ts'
 
 /** Lengths and counts are checked first: what a body costs does not grow with what it holds too much of. */
 
-let bench: Bench
-beforeEach(async () => {
-  bench = await Bench.open(viaFetch)
-})
-afterEach(async () => {
-  vi.restoreAllMocks()
-  await bench.close()
-})
-
+const bench = Bench.perTest(viaFetch)
 /** Sends a body that was parsed before, such as one that counts what is read of it. */
 async function send(path: string, value: unknown): Promise<{ status: number; code: string }> {
   const response = await new Application(bench.store, {}).handle({

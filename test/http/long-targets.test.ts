@@ -1,15 +1,11 @@
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { Query } from '../../src/service/requests/query.ts'
 import { Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
 import { thrownBy } from '../support/thrown.ts'
 import { checkProblem } from './rows/row.ts'
 
-let bench: Bench
-beforeEach(async () => {
-  bench = await Bench.open(viaFetch)
-})
-afterEach(() => bench.close())
+const bench = Bench.perTest(viaFetch)
 
 test('a query has at most 64 parameters, and none of more is decoded', async () => {
   const names = Array.from({ length: 63 }, (_, i) => `p${i}`)

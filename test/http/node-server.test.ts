@@ -1,24 +1,19 @@
 import { once } from 'node:events'
 import net, { type AddressInfo } from 'node:net'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test } from 'vitest'
 import { createHandler } from '../../src/http/fetch-handler.ts'
 import { NodeServer, type NodeServerOptions } from '../../src/http/node-server.ts'
 import { Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
 import { exchange } from '../support/http/wire.ts'
 
-let bench: Bench
+const bench = Bench.perTest(viaFetch)
 const servers: NodeServer[] = []
-
-beforeEach(async () => {
-  bench = await Bench.open(viaFetch)
-})
 
 afterEach(async () => {
   bench.objectStore.open()
   await Promise.all(servers.splice(0).map((server) => server.stop({ drainMs: 0 })))
-  await bench.close()
 })
 
 async function start(options?: NodeServerOptions): Promise<{ server: NodeServer; port: number }> {

@@ -12,16 +12,14 @@ import { entryAnswer } from '../support/request-bounds.ts'
 
 /** Answers that nobody takes are bounded in servers of others too. An account may leave 20 MB untaken. */
 
-let bench: Bench
+const bench = Bench.perTest(viaFetch)
 let begun: number
 let valueBytes: number
 
-beforeEach(async () => {
-  bench = await Bench.open(viaFetch)
+beforeEach(() => {
   begun = 0
   valueBytes = 8_000_000
 })
-afterEach(() => bench.close())
 
 function options() {
   const execute = async () => {

@@ -9,7 +9,7 @@ import { answersIn, exchange } from '../support/http/wire.ts'
 import { KeptLog } from '../support/kept-log.ts'
 import { entryAnswer } from '../support/request-bounds.ts'
 
-let bench: Bench
+const bench = Bench.perTest(viaFetch)
 let server: NodeServer
 let port: number
 /** Bytes of each answer's value. */
@@ -22,7 +22,6 @@ let mostUnderWay: number
 let hold: Promise<void>
 
 beforeEach(async () => {
-  bench = await Bench.open(viaFetch)
   valueBytes = 10
   begun = 0
   underWay = 0
@@ -46,7 +45,6 @@ beforeEach(async () => {
 
 afterEach(async () => {
   await server.stop({ drainMs: 0 })
-  await bench.close()
 })
 
 const get = (key: string, ...headers: string[]) =>

@@ -12,7 +12,7 @@ import { BOUNDS } from '../support/request-bounds.ts'
 
 /** A key is revoked while a request with it is under way. */
 
-let bench: Bench
+const bench = Bench.perTest(viaFetch, { store: { openCellsMax: 1 } })
 let server: NodeServer
 let port: number
 let keyId: string
@@ -23,7 +23,6 @@ let beforeOperation: () => void | Promise<void>
 let whileCopied: () => void
 
 beforeEach(async () => {
-  bench = await Bench.open(viaFetch, { store: { openCellsMax: 1 } })
   const created = bench.store.apiKeys.create(bench.accountId)
   keyId = created.id
   key = created.key
@@ -44,7 +43,6 @@ beforeEach(async () => {
 
 afterEach(async () => {
   await server.stop({ drainMs: 0 })
-  await bench.close()
 })
 
 const revoke = () => void bench.store.apiKeys.revoke(bench.accountId, keyId)

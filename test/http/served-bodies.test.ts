@@ -12,7 +12,7 @@ import { until } from '../support/until.ts'
 
 const SQL = `SELECT ${'1,'.repeat(100_000)}1`
 
-let bench: Bench
+const bench = Bench.perTest(viaFetch)
 let server: NodeServer
 let port: number
 /** The body of the newest operation, and what ends it. */
@@ -20,7 +20,6 @@ let body: Uint8Array | undefined
 let end: () => void
 
 beforeEach(async () => {
-  bench = await Bench.open(viaFetch)
   body = undefined
   const execute = async (_: string, operation: CellRequest) => {
     body = operation.body
@@ -33,7 +32,6 @@ beforeEach(async () => {
 
 afterEach(async () => {
   await server.stop({ drainMs: 0 })
-  await bench.close()
 })
 
 /** A statement that is so long that the operation gets the body unread. */

@@ -13,7 +13,7 @@ import { BOUNDS } from '../support/request-bounds.ts'
 
 const EXPIRES_AFTER_MS = 5_000
 
-let bench: Bench
+const bench = Bench.perTest(viaFetch)
 let server: NodeServer
 let port: number
 let key: string
@@ -21,7 +21,6 @@ let key: string
 let beforeOperation: () => void
 
 beforeEach(async () => {
-  bench = await Bench.open(viaFetch)
   const expiresAt = bench.clock.now() + EXPIRES_AFTER_MS
   key = bench.store.apiKeys.create(bench.accountId, { expiresAt }).key
   beforeOperation = () => {}
@@ -38,7 +37,6 @@ beforeEach(async () => {
 
 afterEach(async () => {
   await server.stop({ drainMs: 0 })
-  await bench.close()
 })
 
 const ENDS: [what: string, end: () => void, status: number][] = [

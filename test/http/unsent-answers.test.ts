@@ -12,12 +12,11 @@ import { codeOf } from '../support/thrown.ts'
 
 /** An account may leave 20 MB of its answers untaken. Each has 12 MB, of which the system's buffers may take some. */
 
-let bench: Bench
+const bench = Bench.perTest(viaFetch)
 let server: NodeServer
 let port: number
 
 beforeEach(async () => {
-  bench = await Bench.open(viaFetch)
   const entry = entryAnswer(12_000_000)
   const service = { execute: async () => entry } as unknown as CellService
   const memory = { ...DEFAULT_MEMORY_LIMITS, unsentPerAccount: 20_000_000 }
@@ -27,7 +26,6 @@ beforeEach(async () => {
 
 afterEach(async () => {
   await server.stop({ drainMs: 0 })
-  await bench.close()
 })
 
 function get(key = bench.key, path = '/v1/databases/{cell}/kv/k'): string {

@@ -1,53 +1,31 @@
-import { randomUUID } from 'node:crypto'
-import path from 'node:path'
-import { beforeEach, describe, expect, test } from 'vitest'
-import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
+import { describe, expect, test } from 'vitest'
 import { FailingStore, GatedStore } from '../../support/backup/object-store-decorators.ts'
-import { ShippingNode } from '../../support/backup/shipping-node.ts'
+import { ShippingPlace } from '../../support/backup/shipping-node.ts'
 import { rowsIn, storedLogs } from '../../support/backup/stored-logs.ts'
-import { tempDirectory } from '../../support/temp-directory.ts'
 
-let folder: string
-let objects: FileObjectStore
-let storeId: string
-
-beforeEach(() => {
-  folder = tempDirectory('cellstore-shipping')
-  objects = new FileObjectStore({ root: path.join(folder, 'objects') })
-  storeId = randomUUID()
-})
-
-type Settings = Partial<ConstructorParameters<typeof ShippingNode>[2]>
-
-function nodeOn(
-  store = objects as ConstructorParameters<typeof ShippingNode>[0],
-  settings: Settings = {},
-): ShippingNode {
-  return new ShippingNode(store, folder, { storeId, ...settings })
-}
-
-const keys = async () => (await storedLogs(objects)).map(({ key }) => key)
+const place = ShippingPlace.perTest()
+const keys = async () => (await storedLogs(place.objects)).map(({ key }) => key)
 const upTo = (n: number) => Array.from({ length: n }, (_, i) => i + 1)
 const isLog = (_: string, key: string) => key.startsWith('log/')
 
 describe('A flush', () => {
   test('resolves once everything before it is stored, and all that wait share one object', async () => {
-    const node = nodeOn()
+    const node = place.node()
     const cell = node.newCell()
     await node.start()
     await node.pass(0)
     cell.commit()
     const before = (await keys()).length
     await Promise.all(upTo(50).map(() => node.flush()))
-    const logs = await storedLogs(objects)
+    const logs = await storedLogs(place.objects)
     expect(logs).toHaveLength(before + 1)
     expect(rowsIn(logs, cell)).toEqual([1])
     await node.stop()
   })
 
   test('that comes while an object is stored waits for the next one', async () => {
-    const gated = new GatedStore(objects)
-    const node = nodeOn(gated)
+    const gated = new GatedStore(place.objects)
+    const node = place.node(gated)
     const cell = node.newCell()
     await node.start()
     await node.pass(0)
@@ -60,14 +38,14 @@ describe('A flush', () => {
     gated.open()
     await early
     await late
-    expect(rowsIn(await storedLogs(objects), cell)).toEqual([1, 2])
+    expect(rowsIn(await storedLogs(place.objects), cell)).toEqual([1, 2])
     await node.stop()
   })
 
   test.each([0, 1, 2, 3, 4, 5, 6, 8])(
     'that comes %d turns after the one before it was told does not wait for the lag',
     async (turns) => {
-      const node = nodeOn()
+      const node = place.node()
       const cell = node.newCell()
       await node.start()
       await node.pass(0)
@@ -86,7 +64,7 @@ describe('A flush', () => {
   )
 
   test('makes at most ten objects per second', async () => {
-    const node = nodeOn()
+    const node = place.node()
     const cell = node.newCell()
     await node.start()
     await node.pass(0)
@@ -102,8 +80,8 @@ describe('A flush', () => {
   })
 
   test('rejects with the error of the object store, and what it was for is shipped later', async () => {
-    const failing = new FailingStore(objects)
-    const node = nodeOn(failing)
+    const failing = new FailingStore(place.objects)
+    const node = place.node(failing)
     const cell = node.newCell()
     await node.start()
     await node.pass(0)
@@ -113,12 +91,12 @@ describe('A flush', () => {
     expect(node.shipper.state.failingSince).not.toBeNull()
     await node.flush()
     expect(node.shipper.state.failingSince).toBeNull()
-    expect(rowsIn(await storedLogs(objects), cell)).toEqual([1])
+    expect(rowsIn(await storedLogs(place.objects), cell)).toEqual([1])
     await node.stop()
   })
 
   test('asks of no more cells than its callers whether they have a history, and counts them all', async () => {
-    const node = nodeOn()
+    const node = place.node()
     await node.start()
     node.cells.withoutHistory = upTo(1_000).map((n) => `cell ${n}`)
     await node.pass(10_000)
@@ -142,7 +120,7 @@ describe('A flush', () => {
   })
 
   test('says which cells have no history, and ends with its signal', async () => {
-    const node = nodeOn()
+    const node = place.node()
     await node.start()
     await node.pass(0)
     node.cells.withoutHistory = ['a cell']
@@ -156,7 +134,7 @@ describe('A flush', () => {
 describe('A stop', () => {
   /** @param looks in so many, there may be cells that nobody has found yet */
   async function warningsOfStop(looks: number): Promise<object[]> {
-    const node = nodeOn()
+    const node = place.node()
     await node.start()
     await node.pass(0)
     node.newCell()

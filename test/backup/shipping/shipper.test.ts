@@ -1,7 +1,4 @@
-import { randomUUID } from 'node:crypto'
-import path from 'node:path'
-import { beforeEach, describe, expect, test } from 'vitest'
-import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
+import { describe, expect, test } from 'vitest'
 import { logKey } from '../../../src/backup/versions/object-keys.ts'
 import { CellError } from '../../../src/errors.ts'
 import {
@@ -10,38 +7,19 @@ import {
   LaggingStore,
   RecordingStore,
 } from '../../support/backup/object-store-decorators.ts'
-import { ShippingNode } from '../../support/backup/shipping-node.ts'
+import { ShippingPlace } from '../../support/backup/shipping-node.ts'
 import { rowsIn, storedLogs } from '../../support/backup/stored-logs.ts'
 import type { WalCell } from '../../support/backup/wal-cell.ts'
 import { Random } from '../../support/random.ts'
-import { tempDirectory } from '../../support/temp-directory.ts'
 
-let folder: string
-let objects: FileObjectStore
-let storeId: string
-
-beforeEach(() => {
-  folder = tempDirectory('cellstore-shipping')
-  objects = new FileObjectStore({ root: path.join(folder, 'objects') })
-  storeId = randomUUID()
-})
-
-type Settings = Partial<ConstructorParameters<typeof ShippingNode>[2]>
-
-function nodeOn(
-  store = objects as ConstructorParameters<typeof ShippingNode>[0],
-  settings: Settings = {},
-): ShippingNode {
-  return new ShippingNode(store, folder, { storeId, ...settings })
-}
-
-const keys = async () => (await storedLogs(objects)).map(({ key }) => key)
+const place = ShippingPlace.perTest()
+const keys = async () => (await storedLogs(place.objects)).map(({ key }) => key)
 const upTo = (n: number) => Array.from({ length: n }, (_, i) => i + 1)
 const isLog = (_: string, key: string) => key.startsWith('log/')
 
 describe('Shipping', () => {
   test('puts one object per tick for all cells that have changed, and each continues the one before', async () => {
-    const node = nodeOn()
+    const node = place.node()
     const cells = [node.newCell(), node.newCell(), node.newCell()]
     await node.start()
     await node.pass(0)
@@ -51,7 +29,7 @@ describe('Shipping', () => {
       if (tick === 1) cells[0]?.checkpoint()
       await node.pass(10_000)
     }
-    const logs = await storedLogs(objects)
+    const logs = await storedLogs(place.objects)
     expect(logs.map(({ key }) => key)).toEqual(upTo(4).map((number) => logKey({ epoch: 1, number })))
     expect(logs.map(({ manifest }) => manifest.cells.length)).toEqual([3, 2, 2, 2])
     expect(logs[0]?.manifest.previous).toBeNull()
@@ -69,8 +47,8 @@ describe('Shipping', () => {
   })
 
   test('asks nothing of the object store while nothing has changed', async () => {
-    const recording = new RecordingStore(objects)
-    const node = nodeOn(recording)
+    const recording = new RecordingStore(place.objects)
+    const node = place.node(recording)
     node.newCell()
     await node.start()
     await node.pass(10_000)
@@ -83,13 +61,13 @@ describe('Shipping', () => {
   })
 
   test('goes on at once if one object has no room for all', async () => {
-    const node = nodeOn()
+    const node = place.node()
     const cells = upTo(5).map(() => node.newCell())
     node.cells.cellsMax = 2
     for (const cell of cells) cell.commit()
     await node.start()
     await node.pass(0)
-    const logs = await storedLogs(objects)
+    const logs = await storedLogs(place.objects)
     expect(logs.length).toBeGreaterThan(1)
     expect(logs.map(({ manifest }) => manifest.complete)).toEqual(logs.map((_, i) => i === logs.length - 1))
     for (const cell of cells) expect(rowsIn(logs, cell)).toEqual([1])
@@ -98,7 +76,7 @@ describe('Shipping', () => {
   })
 
   test('keeps its pace while there may be cells that nobody has found', async () => {
-    const node = nodeOn()
+    const node = place.node()
     const cell = node.newCell()
     await node.start()
     await node.pass(0)
@@ -117,12 +95,12 @@ describe('Shipping', () => {
     expect(await keys()).toHaveLength(before + 1 + 5)
     node.cells.isSearching = false
     await node.fence.settled(flush)
-    expect(rowsIn(await storedLogs(objects), cell)).toEqual(upTo(cell.rows))
+    expect(rowsIn(await storedLogs(place.objects), cell)).toEqual(upTo(cell.rows))
     await node.stop()
   })
 
   test('the first object of an epoch names the last one of the epochs before', async () => {
-    const first = nodeOn()
+    const first = place.node()
     const cell = first.newCell()
     await first.start()
     for (let i = 0; i < 20; i++) {
@@ -132,16 +110,16 @@ describe('Shipping', () => {
     await first.fence.settled(first.shipper.stop(new AbortController().signal))
     await first.fence.stop()
     for (let i = 0; i < 3; i++) {
-      const idle = nodeOn(objects, { directory: first.fence.directory })
+      const idle = place.node(place.objects, { directory: first.fence.directory })
       await idle.start()
       await idle.pass(20_000)
       await idle.stop()
     }
-    const next = nodeOn(objects, { directory: first.fence.directory, cells: first.cells })
+    const next = place.node(place.objects, { directory: first.fence.directory, cells: first.cells })
     cell.commit()
     await next.start()
     await next.pass(0)
-    const logs = await storedLogs(objects)
+    const logs = await storedLogs(place.objects)
     expect(logs.at(-1)?.key).toBe(logKey({ epoch: 5, number: 1 }))
     expect(logs.at(-1)?.manifest.previous?.key).toBe(logs.at(-2)?.key)
     expect(rowsIn(logs, cell)).toEqual(upTo(21))
@@ -149,7 +127,7 @@ describe('Shipping', () => {
   })
 
   test.each([2, 5])('… also if the listing lacks the last %d', async (count) => {
-    const first = nodeOn()
+    const first = place.node()
     const cell = first.newCell()
     await first.start()
     for (let i = 0; i < 3; i++) {
@@ -158,36 +136,36 @@ describe('Shipping', () => {
     }
     await first.fence.settled(first.shipper.stop(new AbortController().signal))
     await first.fence.stop()
-    const lagging = new LaggingStore(objects)
+    const lagging = new LaggingStore(place.objects)
     const all = await keys()
     lagging.hide(all.slice(-count))
-    const idle = nodeOn(lagging, { directory: first.fence.directory })
+    const idle = place.node(lagging, { directory: first.fence.directory })
     await idle.start()
     await idle.stop()
-    const next = nodeOn(lagging, { directory: first.fence.directory, cells: first.cells })
+    const next = place.node(lagging, { directory: first.fence.directory, cells: first.cells })
     cell.commit()
     await next.start()
     await next.pass(0)
-    const logs = await storedLogs(objects)
+    const logs = await storedLogs(place.objects)
     expect(logs.at(-1)?.manifest.previous?.key).toBe(all.at(-1))
     expect(rowsIn(logs, cell)).toEqual(upTo(4))
     await next.stop()
   })
 
   test('a new archiver of the same epoch goes on with its numbers', async () => {
-    const node = nodeOn()
+    const node = place.node()
     const cell = node.newCell()
     await node.start()
     for (let i = 0; i < 3; i++) {
       cell.commit()
       await node.pass(10_000)
     }
-    const again = nodeOn(objects, { cells: node.cells })
+    const again = place.node(place.objects, { cells: node.cells })
     again.fence.guard.hold(1)
     cell.commit()
     again.shipper.start()
     await again.pass(0)
-    const logs = await storedLogs(objects)
+    const logs = await storedLogs(place.objects)
     expect(logs.map(({ manifest }) => manifest.number)).toEqual(upTo(5))
     expect(rowsIn(logs, cell)).toEqual(upTo(4))
     await node.stop()
@@ -199,8 +177,8 @@ describe('If the object store fails', () => {
     ['before it has stored the object', false],
     ['after it has stored the object', true],
   ])('%s, shipping backs off, and no number is missing or used twice', async (_, afterTheFact) => {
-    const failing = new FailingStore(objects)
-    const node = nodeOn(failing)
+    const failing = new FailingStore(place.objects)
+    const node = place.node(failing)
     const [cell, other] = [node.newCell(), node.newCell()]
     await node.start()
     await node.pass(0)
@@ -217,7 +195,7 @@ describe('If the object store fails', () => {
     expect(failing.calls).toBeLessThan(20)
     failing.failAt = 0
     await node.pass(70_000)
-    const logs = await storedLogs(objects)
+    const logs = await storedLogs(place.objects)
     expect(logs.map(({ manifest }) => manifest.number)).toEqual(upTo(logs.length))
     expect(rowsIn(logs, cell)).toEqual(upTo(20))
     expect(rowsIn(logs, other)).toEqual(upTo(other.rows))
@@ -229,8 +207,8 @@ describe('If the object store fails', () => {
 
   test('at any call, nothing is lost and nothing is there twice', async () => {
     const random = new Random(11)
-    const failing = new FailingStore(objects)
-    const node = nodeOn(failing)
+    const failing = new FailingStore(place.objects)
+    const node = place.node(failing)
     const cells = [node.newCell(), node.newCell()]
     await node.start()
     for (let n = 0; n < 60; n++) {
@@ -244,15 +222,15 @@ describe('If the object store fails', () => {
     }
     failing.failAt = 0
     await node.pass(120_000)
-    const logs = await storedLogs(objects)
+    const logs = await storedLogs(place.objects)
     expect(logs.map(({ manifest }) => manifest.number)).toEqual(upTo(logs.length))
     for (const cell of cells) expect(rowsIn(logs, cell)).toEqual(upTo(cell.rows))
     await node.stop()
   })
 
   test('a put of an archiver that was killed may come late: the next one takes the number after it', async () => {
-    const gated = new GatedStore(objects)
-    const node = nodeOn(gated)
+    const gated = new GatedStore(place.objects)
+    const node = place.node(gated)
     const cell = node.newCell()
     await node.start()
     await node.pass(0)
@@ -261,7 +239,7 @@ describe('If the object store fails', () => {
     const lost = node.flush()
     lost.catch(() => {})
     await gated.arrival()
-    const again = nodeOn(new GatedStore(objects), { cells: node.cells })
+    const again = place.node(new GatedStore(place.objects), { cells: node.cells })
     again.fence.guard.hold(1)
     cell.commit()
     // Its look for the last object is over when the late put is stored.
@@ -269,15 +247,15 @@ describe('If the object store fails', () => {
     gated.open()
     await Promise.allSettled([lost, second])
     await again.flush()
-    const logs = await storedLogs(objects)
+    const logs = await storedLogs(place.objects)
     expect(logs.map(({ manifest }) => manifest.number)).toEqual(upTo(logs.length))
     expect(rowsIn(logs, cell)).toEqual([1, 2])
     await node.stop()
   })
 
   test('for so long that too much waits, the largest cells lose their histories, with a warning, and get versions later', async () => {
-    const failing = new FailingStore(objects)
-    const node = nodeOn(failing, { settings: { bytesMax: 1_000_000 } })
+    const failing = new FailingStore(place.objects)
+    const node = place.node(failing, { settings: { bytesMax: 1_000_000 } })
     const [large, small] = [node.newCell(), node.newCell()]
     await node.start()
     await node.pass(0)
@@ -292,7 +270,7 @@ describe('If the object store fails', () => {
     failing.failAt = 0
     await node.pass(120_000)
     expect(node.versionsMade).toEqual([large.cellId])
-    expect(rowsIn(await storedLogs(objects), small)).toEqual([1])
+    expect(rowsIn(await storedLogs(place.objects), small)).toEqual([1])
     await node.stop()
   })
 })
@@ -302,8 +280,8 @@ describe('When too much waits to be shipped', () => {
 
   /** What an account with three cells commits, and its neighbour with a larger one. */
   async function committed(bytesMax: number) {
-    const failing = new FailingStore(objects)
-    const node = nodeOn(failing, { settings: { bytesMax } })
+    const failing = new FailingStore(place.objects)
+    const node = place.node(failing, { settings: { bytesMax } })
     const own = [node.newCell(), node.newCell(), node.newCell()]
     for (const cell of own) cell.accountId = 'filled it'
     const neighbour = node.newCell()
@@ -339,8 +317,8 @@ describe('When too much waits to be shipped', () => {
 })
 
 test('Of the cells that lost their histories, one that is deleted is forgotten, and one that cannot be read is tried less and less often: they hold up no other', async () => {
-  const failing = new FailingStore(objects)
-  const node = nodeOn(failing, { settings: { bytesMax: 1_000 } })
+  const failing = new FailingStore(place.objects)
+  const node = place.node(failing, { settings: { bytesMax: 1_000 } })
   const [deleted, broken, sound] = [node.newCell(), node.newCell(), node.newCell()]
   await node.start()
   await node.pass(0)
@@ -379,7 +357,7 @@ test('Of the cells that lost their histories, one that is deleted is forgotten, 
 })
 
 test('An object store that takes less than is committed bounds what waits too, once in a minute', async () => {
-  const node = nodeOn(objects, { settings: { bytesMax: 1_000_000 } })
+  const node = place.node(place.objects, { settings: { bytesMax: 1_000_000 } })
   const cells = [node.newCell(), node.newCell(), node.newCell()] as const
   await node.start()
   await node.pass(0)
@@ -404,12 +382,12 @@ test('An object store that takes less than is committed bounds what waits too, o
 
 describe('Of two nodes', () => {
   test("the loser's flush rejects, and it ships nothing more; its object stays: the winner's first one may name it (invariant 14)", async () => {
-    const loser = nodeOn()
+    const loser = place.node()
     const cell = loser.newCell()
     await loser.start()
     await loser.pass(0)
     const before = await keys()
-    const winner = nodeOn(objects, { takesOver: true })
+    const winner = place.node(place.objects, { takesOver: true })
     await winner.start()
     cell.commit()
     await expect(loser.flush()).rejects.toMatchObject({ code: 'taken_over' })
@@ -419,15 +397,15 @@ describe('Of two nodes', () => {
     expect((await keys()).at(-1)).toBe(late)
     winner.newCell().commit()
     await winner.flush()
-    const logs = await storedLogs(objects)
+    const logs = await storedLogs(place.objects)
     expect(logs.at(-1)?.manifest.previous?.key).toBe(late)
     await loser.stop()
     await winner.stop()
   })
 
   test('a loser whose put was stored without an answer does not take it for its own success', async () => {
-    const failing = new FailingStore(objects)
-    const loser = nodeOn(failing)
+    const failing = new FailingStore(place.objects)
+    const loser = place.node(failing)
     const cell = loser.newCell()
     await loser.start()
     await loser.pass(0)
@@ -439,7 +417,7 @@ describe('Of two nodes', () => {
     // Not as long as it backs off.
     await loser.pass(100)
     await expect(flush).rejects.toMatchObject({ code: 'object_store_error' })
-    const winner = nodeOn(objects, { takesOver: true })
+    const winner = place.node(place.objects, { takesOver: true })
     await winner.start()
     await expect(loser.flush()).rejects.toMatchObject({ code: 'taken_over' })
     await loser.stop()

@@ -1,32 +1,10 @@
-import { randomUUID } from 'node:crypto'
 import fs from 'node:fs'
-import path from 'node:path'
-import { beforeEach, describe, expect, test } from 'vitest'
-import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
-import { ShippingNode } from '../../support/backup/shipping-node.ts'
+import { describe, expect, test } from 'vitest'
+import { ShippingPlace } from '../../support/backup/shipping-node.ts'
 import { rowsIn, storedLogs } from '../../support/backup/stored-logs.ts'
-import { tempDirectory } from '../../support/temp-directory.ts'
 
-let folder: string
-let objects: FileObjectStore
-let storeId: string
-
-beforeEach(() => {
-  folder = tempDirectory('cellstore-shipping')
-  objects = new FileObjectStore({ root: path.join(folder, 'objects') })
-  storeId = randomUUID()
-})
-
-type Settings = Partial<ConstructorParameters<typeof ShippingNode>[2]>
-
-function nodeOn(
-  store = objects as ConstructorParameters<typeof ShippingNode>[0],
-  settings: Settings = {},
-): ShippingNode {
-  return new ShippingNode(store, folder, { storeId, ...settings })
-}
-
-const keys = async () => (await storedLogs(objects)).map(({ key }) => key)
+const place = ShippingPlace.perTest()
+const keys = async () => (await storedLogs(place.objects)).map(({ key }) => key)
 const upTo = (n: number) => Array.from({ length: n }, (_, i) => i + 1)
 
 describe('A cell whose files cannot be read', () => {
@@ -34,7 +12,7 @@ describe('A cell whose files cannot be read', () => {
     ['', 100],
     [', and that has more than one object has room for,', 70_000_000],
   ])('%s holds up only itself, and nothing is complete until it can be', async (_, bytes) => {
-    const node = nodeOn()
+    const node = place.node()
     const [bad, good] = [node.newCell(), node.newCell()]
     await node.start()
     await node.pass(0)
@@ -45,7 +23,7 @@ describe('A cell whose files cannot be read', () => {
     for (let n = 1; n <= 3; n++) {
       good.commit()
       expect(await node.flush()).toEqual({ withoutHistory: [], unreadable: [bad.cellId] })
-      const logs = await storedLogs(objects)
+      const logs = await storedLogs(place.objects)
       expect(rowsIn(logs, good)).toEqual(Array.from({ length: n }, (_, i) => i + 1))
       expect(logs.slice(before.length).map(({ manifest }) => manifest.complete)).not.toContain(true)
       await node.pass(10_000)
@@ -56,7 +34,7 @@ describe('A cell whose files cannot be read', () => {
     expect(node.fence.log.errors).toMatchObject([{ cellId: bad.cellId }])
     mend()
     expect(await node.flush()).toEqual({ withoutHistory: [], unreadable: [] })
-    const logs = await storedLogs(objects)
+    const logs = await storedLogs(place.objects)
     expect(rowsIn(logs, bad)).toEqual([1])
     expect(logs.at(-1)?.manifest.complete).toBe(true)
     expect(node.shipper.state.backedUpTo).toBe(node.fence.clock.now())
@@ -76,7 +54,7 @@ describe('A cell whose files cannot be read', () => {
   ]
 
   test.each(damages)('because it has a segment %s, holds up only itself', async (_, damage) => {
-    const node = nodeOn()
+    const node = place.node()
     const [bad, good] = [node.newCell(), node.newCell()]
     await node.start()
     await node.pass(0)
@@ -87,18 +65,18 @@ describe('A cell whose files cannot be read', () => {
     for (let n = 1; n <= 3; n++) {
       good.commit()
       expect(await node.flush()).toEqual({ withoutHistory: [], unreadable: [bad.cellId] })
-      expect(rowsIn(await storedLogs(objects), good)).toEqual(upTo(n))
+      expect(rowsIn(await storedLogs(place.objects), good)).toEqual(upTo(n))
       await node.pass(10_000)
     }
     expect(node.fence.log.errors).toMatchObject([{ cellId: bad.cellId }])
     mend()
     expect(await node.flush()).toEqual({ withoutHistory: [], unreadable: [] })
-    expect(rowsIn(await storedLogs(objects), bad)).toEqual([1, 2])
+    expect(rowsIn(await storedLogs(place.objects), bad)).toEqual([1, 2])
     await node.stop()
   })
 
   test.each(damages)('at one look, and has a segment %s, is whole at the next one', async (_, damage) => {
-    const node = nodeOn()
+    const node = place.node()
     const [late, good] = [node.newCell(), node.newCell()]
     await node.start()
     await node.pass(0)
@@ -108,10 +86,10 @@ describe('A cell whose files cannot be read', () => {
     const mend = damage(late.unshipped()?.pieces[0]?.path as string)
     const flush = node.shipper.flush()
     await node.pass(100)
-    expect(rowsIn(await storedLogs(objects), good)).toEqual([1])
+    expect(rowsIn(await storedLogs(place.objects), good)).toEqual([1])
     mend()
     expect(await node.fence.settled(flush)).toEqual({ withoutHistory: [], unreadable: [] })
-    expect(rowsIn(await storedLogs(objects), late)).toEqual([1])
+    expect(rowsIn(await storedLogs(place.objects), late)).toEqual([1])
     expect(node.fence.log.errors).toEqual([])
     await node.stop()
   })

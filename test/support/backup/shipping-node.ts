@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
 import { setImmediate } from 'node:timers/promises'
@@ -9,10 +10,13 @@ import {
   lookOf,
   type ShippedPlace,
 } from '../../../src/backup/changes/cell-log.ts'
+import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
 import type { ObjectStore } from '../../../src/backup/object-store/object-store.ts'
 import type { LogPort } from '../../../src/backup/shipping/log-port.ts'
 import { Shipper, type ShippingSettings } from '../../../src/backup/shipping/shipper.ts'
 import { unshippedBytes } from '../../../src/backup/shipping/unshipped-bound.ts'
+import { perTest } from '../per-test.ts'
+import { tempDirectory } from '../temp-directory.ts'
 import { FenceNode, type FenceNodeOptions } from './fence-node.ts'
 import { type Call, PassingStore } from './object-store-decorators.ts'
 import { WalCell } from './wal-cell.ts'
@@ -215,5 +219,24 @@ class BeginningStore extends PassingStore {
 
   protected override async before(call: Call): Promise<void> {
     if (call === 'put') this.#begin()
+  }
+}
+
+/** A folder of objects, and nodes of one store that ship into it. */
+export class ShippingPlace {
+  readonly #folder = tempDirectory('cellstore-shipping')
+  readonly #storeId = randomUUID()
+  readonly objects = new FileObjectStore({ root: path.join(this.#folder, 'objects') })
+
+  /** One for each test: see {@link perTest}. */
+  static perTest(): ShippingPlace {
+    return perTest(() => new ShippingPlace())
+  }
+
+  node(
+    store: ObjectStore = this.objects,
+    settings: Partial<ConstructorParameters<typeof ShippingNode>[2]> = {},
+  ): ShippingNode {
+    return new ShippingNode(store, this.#folder, { storeId: this.#storeId, ...settings })
   }
 }

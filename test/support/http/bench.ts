@@ -6,6 +6,7 @@ import type { HandlerOptions } from '../../../src/http/handler-options.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import type { StoreOptions } from '../../../src/store/store-options.ts'
 import { GatedStore } from '../backup/object-store-decorators.ts'
+import { perTest } from '../per-test.ts'
 import { StoreDirectory } from '../store-directory.ts'
 import type { RawReply } from './raw-exchange.ts'
 import { SteppedClock } from './stepped-clock.ts'
@@ -49,6 +50,14 @@ export class Bench {
   cell!: string
   readonly #made = new Map<string, string>()
   #transport!: Transport
+
+  /** One for each test: see {@link perTest}. */
+  static perTest(transport: TransportFactory, options: BenchOptions = {}): Bench {
+    return perTest(
+      () => Bench.open(transport, options),
+      (bench) => bench.close(),
+    )
+  }
 
   static async open(transport: TransportFactory, options: BenchOptions = {}): Promise<Bench> {
     const bench = new Bench()

@@ -1,6 +1,7 @@
 import { S3ObjectStore } from '../../../src/backup/object-store/s3/s3-object-store.ts'
 import type { S3Patience } from '../../../src/backup/object-store/s3/s3-settings.ts'
 import type { Clock } from '../../../src/base/clock.ts'
+import { perTest } from '../per-test.ts'
 import { failure, type S3Request, type Script, ScriptedS3 } from './scripted-s3.ts'
 
 const MIB = 1024 * 1024
@@ -20,6 +21,14 @@ export class FaultyPlace {
 
   private constructor(s3: ScriptedS3) {
     this.s3 = s3
+  }
+
+  /** One for each test: see {@link perTest}. */
+  static perTest(): FaultyPlace {
+    return perTest(
+      () => FaultyPlace.start(),
+      (place) => place.stop(),
+    )
   }
 
   static async start(): Promise<FaultyPlace> {

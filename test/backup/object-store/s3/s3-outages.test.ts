@@ -1,8 +1,9 @@
 import { once } from 'node:events'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { bufferBody } from '../../../../src/backup/object-store/object-store.ts'
 import { S3ObjectStore } from '../../../../src/backup/object-store/s3/s3-object-store.ts'
 import type { CellErrorCode } from '../../../../src/errors.ts'
+import { perTest } from '../../../support/per-test.ts'
 import { expectBytes, expectCode, keysOf } from '../../../support/s3/object-store-checks.ts'
 import {
   all,
@@ -15,22 +16,18 @@ import {
   neverAnswer,
   THREE_TRIES,
 } from '../../../support/s3/s3-scripts.ts'
-import { proceed, type Script, type ScriptedS3 } from '../../../support/s3/scripted-s3.ts'
+import { proceed, type Script } from '../../../support/s3/scripted-s3.ts'
 
 const MIB = 1024 * 1024
 const LARGE = 12 * MIB
 const small = Buffer.from('a small object')
 
-let place: FaultyPlace
-let s3: ScriptedS3
+const place = FaultyPlace.perTest()
+const s3 = perTest(() => place.s3)
 let store: S3ObjectStore
-
-beforeEach(async () => {
-  place = await FaultyPlace.start()
-  s3 = place.s3
+beforeEach(() => {
   store = place.open()
 })
-afterEach(() => place.stop())
 
 describe('An endpoint that fails for a while', () => {
   test.each([

@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { bufferBody } from '../../../../src/backup/object-store/object-store.ts'
 import type { S3ObjectStore } from '../../../../src/backup/object-store/s3/s3-object-store.ts'
 import { CellError } from '../../../../src/errors.ts'
 import { FakeClock } from '../../../support/fake-clock.ts'
+import { perTest } from '../../../support/per-test.ts'
 import { expectCode, keysOf } from '../../../support/s3/object-store-checks.ts'
 import {
   answer,
@@ -16,30 +17,19 @@ import {
   isPut,
   THREE_TRIES,
 } from '../../../support/s3/s3-scripts.ts'
-import {
-  failure,
-  isProbe,
-  proceed,
-  type S3Request,
-  type Script,
-  type ScriptedS3,
-} from '../../../support/s3/scripted-s3.ts'
+import { failure, isProbe, proceed, type S3Request, type Script } from '../../../support/s3/scripted-s3.ts'
 import { rejectedBy } from '../../../support/thrown.ts'
 
 const MIB = 1024 * 1024
 const LARGE = 12 * MIB
 const small = Buffer.from('a small object')
 
-let place: FaultyPlace
-let s3: ScriptedS3
+const place = FaultyPlace.perTest()
+const s3 = perTest(() => place.s3)
 let store: S3ObjectStore
-
-beforeEach(async () => {
-  place = await FaultyPlace.start()
-  s3 = place.s3
+beforeEach(() => {
   store = place.open()
 })
-afterEach(() => place.stop())
 
 describe('A put whose answer is lost', () => {
   test.each([

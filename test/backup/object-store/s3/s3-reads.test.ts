@@ -1,30 +1,21 @@
 import { randomBytes } from 'node:crypto'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { bufferBody } from '../../../../src/backup/object-store/object-store.ts'
 import type { S3ObjectStore } from '../../../../src/backup/object-store/s3/s3-object-store.ts'
+import { perTest } from '../../../support/per-test.ts'
 import { collectAll, expectBytes, expectCode, keysOf } from '../../../support/s3/object-store-checks.ts'
 import { all, FaultyPlace, HASTY, isGet, THREE_TRIES } from '../../../support/s3/s3-scripts.ts'
-import {
-  type Exchange,
-  failure,
-  proceed,
-  type Script,
-  type ScriptedS3,
-} from '../../../support/s3/scripted-s3.ts'
+import { type Exchange, failure, proceed, type Script } from '../../../support/s3/scripted-s3.ts'
 
 const MIB = 1024 * 1024
 const small = Buffer.from('a small object')
 
-let place: FaultyPlace
-let s3: ScriptedS3
+const place = FaultyPlace.perTest()
+const s3 = perTest(() => place.s3)
 let store: S3ObjectStore
-
-beforeEach(async () => {
-  place = await FaultyPlace.start()
-  s3 = place.s3
+beforeEach(() => {
   store = place.open()
 })
-afterEach(() => place.stop())
 
 describe('A body that is being read', () => {
   const bytes = randomBytes(2 * MIB)

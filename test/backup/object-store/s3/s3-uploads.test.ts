@@ -1,8 +1,9 @@
 import { setTimeout } from 'node:timers/promises'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { bufferBody } from '../../../../src/backup/object-store/object-store.ts'
 import type { S3ObjectStore } from '../../../../src/backup/object-store/s3/s3-object-store.ts'
 import { CellError } from '../../../../src/errors.ts'
+import { perTest } from '../../../support/per-test.ts'
 import { expectCode } from '../../../support/s3/object-store-checks.ts'
 import {
   answer,
@@ -15,21 +16,17 @@ import {
   neverAnswer,
   THREE_TRIES,
 } from '../../../support/s3/s3-scripts.ts'
-import { failure, proceed, type ScriptedS3 } from '../../../support/s3/scripted-s3.ts'
+import { failure, proceed } from '../../../support/s3/scripted-s3.ts'
 
 const MIB = 1024 * 1024
 const LARGE = 12 * MIB
 
-let place: FaultyPlace
-let s3: ScriptedS3
+const place = FaultyPlace.perTest()
+const s3 = perTest(() => place.s3)
 let store: S3ObjectStore
-
-beforeEach(async () => {
-  place = await FaultyPlace.start()
-  s3 = place.s3
+beforeEach(() => {
   store = place.open()
 })
-afterEach(() => place.stop())
 
 describe('An upload in parts', () => {
   const body = bufferBody(Buffer.alloc(LARGE, 3))
