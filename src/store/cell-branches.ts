@@ -116,8 +116,3 @@ function inProgress(): CellError {
     { retryAfterMs: RETRY_MS },
   )
 }
-
-/** What is no object is refused where the options of a new cell are checked. */
-export function isBranch(options: CreateCellOptions | BranchCellOptions): options is BranchCellOptions {
-  return typeof options === 'object' && options !== null && 'from' in options
-}
