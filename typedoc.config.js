@@ -29,5 +29,17 @@ export default {
   // Everything but members whose name and type say it all.
   intentionallyNotDocumented: ['client.components', 'client.operations', 'client.paths'],
   requiredToBeDocumented: ['Class', 'Interface', 'TypeAlias', 'Function', 'Method', 'Accessor', 'Variable'],
+  // Steps in the computation of the client's arguments: nobody names them.
+  intentionallyNotExported: [
+    'Free',
+    'FreeNames',
+    'Given',
+    'Sure',
+    'SureValue',
+    'NamesOf',
+    'ValueOf',
+    'ElementOf',
+    'Unknown',
+  ],
   treatValidationWarningsAsErrors: true,
 }

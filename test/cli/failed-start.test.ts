@@ -19,11 +19,10 @@ test('a node whose server can not be made leaves its store to the next one', asy
     objectStoreWait: 1_000,
     durability: 'full',
     host: '127.0.0.1',
-    port: 0,
-    rate: -1,
+    port: 99_999,
   } as unknown as ServeFlags
   const parts = { clock: systemClock, log: silentLog, rootKey: undefined, print: () => {} }
-  await expect(RunningNode.start(flags, parts)).rejects.toThrow('rate.perSecond')
+  await expect(RunningNode.start(flags, parts)).rejects.toThrow('port')
   const next = await StoreCore.openOrCreate(dataDir, { log: silentLog })
   await next.close()
 })

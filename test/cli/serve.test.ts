@@ -138,6 +138,7 @@ describe('the first start', () => {
     expect(document).toEqual({
       version: expect.any(String),
       address: node.address,
+      console: `${node.address}/console`,
       store_id: expect.any(String),
       data_dir: place.dataDir,
       object_store: pathToFileURL(place.objects).href,
