@@ -65,7 +65,7 @@ describe('the package', () => {
   test('has types that ask for no package without types', () => {
     const types = project.packedFiles.filter((file) => file.endsWith('.d.ts'))
     const specifiers = types.flatMap((file) => [
-      ...project.read(`node_modules/cellstore/${file}`).matchAll(/(?:from|import\()\s*['"]([^'"]+)['"]/g),
+      ...project.read(`node_modules/cellstore/${file}`).matchAll(/(?:\bfrom\s+|\bimport\()['"]([^'"]+)['"]/g),
     ])
     const foreign = specifiers
       .map(([, specifier = '']) => specifier)

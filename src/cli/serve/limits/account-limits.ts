@@ -102,7 +102,7 @@ export const rate: Rows<RateLimit> = {
     default: undefined,
     otherwise: 'those of a second',
     about: 'requests of an account at once after a pause; only with `--rate`',
-    over: '429 `rate_limited`',
+    over: 'as `--rate`',
     max: RATE_MAX,
   },
 }
