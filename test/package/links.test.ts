@@ -22,6 +22,20 @@ test.each(PAGES)('each test and program that %s names exists', (page) => {
   expect(missing).toEqual([])
 })
 
+const DECISIONS = fs.globSync('docs/decisions/*.md', { cwd: PROJECT })
+
+test.each([
+  ['docs/architecture.md', 3_000],
+  ['docs/promises.md', 3_500],
+  ...DECISIONS.map((page) => [page, 400] as const),
+])('%s has at most %i words, so that it is read to its end', (page, max) => {
+  expect(read(page).split(/\s+/).filter(Boolean).length).toBeLessThanOrEqual(max)
+})
+
+test('CHANGELOG.md has at most 120 lines', () => {
+  expect(read('CHANGELOG.md').trimEnd().split('\n').length).toBeLessThanOrEqual(120)
+})
+
 function leadsSomewhere(page: string, link: string): boolean {
   const [to = '', title] = link.split('#')
   const target = to === '' ? page : path.join(path.dirname(page), to)
