@@ -6,8 +6,10 @@ import { StorePaths } from '../../base/store-paths.ts'
 import { CellError, isCellError } from '../../errors.ts'
 import { consoleListener } from '../../http/console-files.ts'
 import { type AccessLogger, DEFAULT_HTTP_LIMITS } from '../../http/handler-options.ts'
+import { DEFAULT_MEMORY_LIMITS } from '../../http/memory-budgets.ts'
 import { METRICS } from '../../http/metrics-audience.ts'
 import { NodeServer, type NodeServerOptions } from '../../http/node-server.ts'
+import { DEFAULT_STREAM_LIMITS } from '../../http/stream-limits.ts'
 import type { StoreCore } from '../../store/store-core.ts'
 import { objectStoreOf } from '../flags.ts'
 import { type OwnerServer, type OwnerServerOptions, serveOwner } from '../owner/owner-server.ts'
@@ -121,19 +123,27 @@ export class RunningNode {
   }
 }
 
-function serverOptions(limits: NodeLimits, parts: NodeServerOptions): NodeServerOptions {
+/** Of the server for accounts: what the flags say, and defaults. */
+export function serverOptions(limits: NodeLimits, parts: NodeServerOptions): NodeServerOptions {
   const { requestDeadlineMs, ...http } = limits.http
-  const { perSecond, burst } = limits.rate
+  const { perSecond } = limits.rate
+  const memory = { ...DEFAULT_MEMORY_LIMITS, ...limits.memory }
+  const streams = { ...DEFAULT_STREAM_LIMITS, ...limits.streams }
   return {
     ...parts,
     limits: {
       ...http,
       result: { ...DEFAULT_HTTP_LIMITS.result, ...limits.result },
-      memory: { ...DEFAULT_HTTP_LIMITS.memory, ...limits.memory },
-      streams: { ...DEFAULT_HTTP_LIMITS.streams, ...limits.streams },
+      // What is raised for all is raised for each, and the other way round: only one of the two is a flag.
+      memory: {
+        ...memory,
+        bodiesPerAccount: Math.max(memory.bodiesPerAccount, Math.floor(memory.bodiesTotal / 4)),
+        unsentPerAccount: Math.max(memory.unsentPerAccount, Math.floor(memory.unsentTotal / 4)),
+      },
+      streams: { ...streams, total: Math.max(streams.total, 10 * streams.perAccount) },
     },
     requestDeadlineMs,
-    rate: perSecond === undefined ? undefined : { perSecond, burst },
+    rate: perSecond === undefined ? undefined : { perSecond },
     connections: limits.connections,
   }
 }
