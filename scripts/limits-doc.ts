@@ -8,7 +8,7 @@ import { type LimitRow, type LimitUnit, spell, variableOf } from '../src/cli/ser
 import { LIMITS } from '../src/cli/serve/limits/limits.ts'
 import { type ConnectionLimits, DEFAULT_CONNECTION_LIMITS } from '../src/http/connection-limits.ts'
 import { DEFAULT_HTTP_LIMITS, type HttpLimits } from '../src/http/handler-options.ts'
-import { DEFAULT_MEMORY_LIMITS, type MemoryLimits } from '../src/http/memory-budgets.ts'
+import type { MemoryLimits } from '../src/http/memory-budgets.ts'
 import { DEFAULT_STREAM_LIMITS, type StreamLimits } from '../src/http/stream-limits.ts'
 import {
   DEFAULT_CHECKPOINT_BYTES,
@@ -160,12 +160,12 @@ const quotas: FixedOf<Quotas, typeof LIMITS.quotas> = {
 
 const memory: FixedOf<MemoryLimits, typeof LIMITS.memory> = {
   bodiesPerAccount: {
-    value: `${spell({ unit: 'bytes' }, DEFAULT_MEMORY_LIMITS.bodiesPerAccount)}, or a quarter of \`--body-memory\` if that is more`,
+    value: 'a quarter of `--body-memory`, and at least `--body-bytes`',
     about: 'bytes of the request bodies of an account',
     over: '429 `rate_limited`',
   },
   unsentPerAccount: {
-    value: `${spell({ unit: 'bytes' }, DEFAULT_MEMORY_LIMITS.unsentPerAccount)}, or a quarter of \`--unsent-memory\` if that is more`,
+    value: 'a quarter of `--unsent-memory`, and at least `--result-bytes`',
     about: "bytes of answers that an account's clients have not taken",
     over: '429 `rate_limited`; the connection of an answer without room is closed',
   },

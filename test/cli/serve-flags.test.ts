@@ -76,15 +76,21 @@ test('the limits without a flag hold under serve with their defaults, and no quo
   })
 })
 
-test('a limit of all accounts and that of one grow together, and neither shrinks the other below its default', () => {
-  const limitsOf = (...args: string[]) => nodeOf(args).server.limits
-  expect(limitsOf('--body-memory', '1GiB', '--unsent-memory', '512MiB')?.memory).toMatchObject({
-    bodiesPerAccount: 256 * MIB,
-    unsentPerAccount: 128 * MIB,
-  })
-  expect(limitsOf('--body-memory', '128MiB')?.memory).toMatchObject({ bodiesPerAccount: 64 * MIB })
-  expect(limitsOf('--account-streams', '500')?.streams).toEqual({ total: 5_000, perAccount: 500 })
-  expect(limitsOf('--account-streams', '5')?.streams).toEqual({ total: 1_000, perAccount: 5 })
+test('an account has a quarter of the memory for requests, and room for the largest; never more than there is', () => {
+  const perAccount = (...args: string[]) => {
+    const { bodiesPerAccount = 0, unsentPerAccount = 0 } = nodeOf(args).server.limits?.memory ?? {}
+    return [bodiesPerAccount / MIB, unsentPerAccount / MIB]
+  }
+  expect(perAccount()).toEqual([64, 64])
+  expect(perAccount('--body-memory', '1GiB', '--unsent-memory', '128MiB')).toEqual([256, 32])
+  expect(perAccount('--body-bytes', '100MiB', '--result-bytes', '80MiB')).toEqual([100, 80])
+  expect(perAccount('--body-memory', '1MiB', '--unsent-memory', '16MiB')).toEqual([1, 10])
+})
+
+test('more streams of an account are more of all, and fewer are not', () => {
+  const streamsOf = (count: string) => nodeOf(['--account-streams', count]).server.limits?.streams
+  expect(streamsOf('500')).toEqual({ total: 5_000, perAccount: 500 })
+  expect(streamsOf('5')).toEqual({ total: 1_000, perAccount: 5 })
 })
 
 test.each(['--key-bytes', '--hold', '--account-keys', '--streams'])(

@@ -127,25 +127,32 @@ export class RunningNode {
 export function serverOptions(limits: NodeLimits, parts: NodeServerOptions): NodeServerOptions {
   const { requestDeadlineMs, ...http } = limits.http
   const { perSecond } = limits.rate
-  const memory = { ...DEFAULT_MEMORY_LIMITS, ...limits.memory }
-  const streams = { ...DEFAULT_STREAM_LIMITS, ...limits.streams }
+  const result = { ...DEFAULT_HTTP_LIMITS.result, ...limits.result }
+  const { bodiesTotal, unsentTotal } = { ...DEFAULT_MEMORY_LIMITS, ...limits.memory }
+  const { bodyBytesMax } = { ...DEFAULT_HTTP_LIMITS, ...http }
+  const { total, perAccount } = { ...DEFAULT_STREAM_LIMITS, ...limits.streams }
   return {
     ...parts,
     limits: {
       ...http,
-      result: { ...DEFAULT_HTTP_LIMITS.result, ...limits.result },
-      // What is raised for all is raised for each, and the other way round: only one of the two is a flag.
+      result,
       memory: {
-        ...memory,
-        bodiesPerAccount: Math.max(memory.bodiesPerAccount, Math.floor(memory.bodiesTotal / 4)),
-        unsentPerAccount: Math.max(memory.unsentPerAccount, Math.floor(memory.unsentTotal / 4)),
+        bodiesTotal,
+        bodiesPerAccount: accountPart(bodiesTotal, bodyBytesMax),
+        unsentTotal,
+        unsentPerAccount: accountPart(unsentTotal, result.bytesMax),
       },
-      streams: { ...streams, total: Math.max(streams.total, 10 * streams.perAccount) },
+      streams: { total: Math.max(total, 10 * perAccount), perAccount },
     },
     requestDeadlineMs,
     rate: perSecond === undefined ? undefined : { perSecond },
     connections: limits.connections,
   }
+}
+
+/** Of the memory of all accounts, what one may use while it is alone. The largest single thing must fit. */
+function accountPart(total: number, largest: number): number {
+  return Math.min(total, Math.max(Math.floor(total / 4), largest))
 }
 
 /** Only a store without a catalog needs its object store to start (invariant 14). */
