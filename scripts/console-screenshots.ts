@@ -1,5 +1,3 @@
-/// <reference lib="dom" />
-
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import fs from 'node:fs'
@@ -35,6 +33,18 @@ const FORMS = {
   phone: { colorScheme: 'light', viewport: { width: 390, height: 844 } },
 } as const
 
+/** It runs in the browser: Debian's Chromium takes no WebP itself, and its canvas makes one. */
+const TO_WEBP = `async (base64) => {
+  const image = new Image()
+  image.src = 'data:image/png;base64,' + base64
+  await image.decode()
+  const canvas = document.createElement('canvas')
+  canvas.width = image.width
+  canvas.height = image.height
+  canvas.getContext('2d').drawImage(image, 0, 0)
+  return canvas.toDataURL('image/webp', 0.85)
+}`
+
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-screenshots-'))
 const node = spawn(process.execPath, [COMMAND, 'serve', '--port', '0', '--workers', '1', '--max-lag', '1s'], {
   cwd: folder,
@@ -59,7 +69,7 @@ try {
     await page.getByRole('button', { name: 'Sign in' }).click()
     await page.getByRole('navigation', { name: 'Places' }).waitFor()
     for (const [name, { route, act }] of Object.entries(pagesOf(id))) {
-      await page.evaluate((hash) => location.assign(hash), route)
+      await page.evaluate(`location.assign('${route}')`)
       await act(page)
       await keep(page, `${name}-${form}`)
     }
@@ -167,20 +177,10 @@ async function furnish(baseUrl: string, apiKey: string): Promise<string> {
   return id
 }
 
-/** Debian's Chromium takes no WebP itself; its canvas makes one. */
 async function keep(page: Page, name: string): Promise<void> {
   const png = await page.screenshot({ animations: 'disabled' })
   const other = await browser.newPage()
-  const webp = await other.evaluate(async (base64) => {
-    const image = new Image()
-    image.src = `data:image/png;base64,${base64}`
-    await image.decode()
-    const canvas = document.createElement('canvas')
-    canvas.width = image.width
-    canvas.height = image.height
-    canvas.getContext('2d')?.drawImage(image, 0, 0)
-    return canvas.toDataURL('image/webp', 0.85)
-  }, png.toString('base64'))
+  const webp = String(await other.evaluate(`(${TO_WEBP})('${png.toString('base64')}')`))
   await other.close()
   const bytes = Buffer.from(webp.slice(webp.indexOf(',') + 1), 'base64')
   if (bytes.length > BYTES_MAX) throw new Error(`${name} takes ${bytes.length} bytes.`)
