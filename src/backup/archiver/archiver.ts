@@ -209,14 +209,15 @@ export class Archiver implements ArchiverClient {
 
   async restore(request: RestoreRequest, options: JobOptions): Promise<RestoreResult | undefined> {
     const isForMoments = request.timestamp !== undefined
-    return await this.#onceStored({ ...request, isForMoments }, options, () =>
-      this.#restore(request, options),
+    return await this.#onceStored({ ...request, isForMoments }, options, (onlyStored) =>
+      this.#restore(request, options, onlyStored),
     )
   }
 
   #restore(
     { cellId, account, need, version, timestamp, accountId, onlyIfLost }: RestoreRequest,
     { signal: caller, permit, onProgress: tell, onBegin }: JobOptions,
+    onlyStored: boolean,
   ): Promise<RestoreResult | undefined> {
     const onProgress = withEta(tell, this.#clock)
     return this.#queue.run({ lane: 'restore', cellId, account, need }, caller, async (turn) => {
@@ -233,7 +234,7 @@ export class Archiver implements ArchiverClient {
         const checkBuilt = (bytes: number) => this.#cells.checkBuilt(cellId, bytes)
         const refused = (marks: readonly RestoredMark[]) => this.#refused.add(cellId, marks)
         const calls = { checkBuilt, dropHistory, noteMark, install, refused }
-        const wanted = { ...start, recovers: onlyIfLost, version, timestamp, accountId }
+        const wanted = { ...start, recovers: onlyIfLost, version, timestamp, accountId, onlyStored }
         return await this.#restorer.run(cellId, { ...wanted, ...calls, onProgress, ...turn })
       } finally {
         await this.#cells.endRestore(cellId)
@@ -250,10 +251,10 @@ export class Archiver implements ArchiverClient {
   async #onceStored<T>(
     { cellId, account, need, isForMoments }: ArchiverRequest & Pick<BackupRequest, 'isForMoments'>,
     { signal }: JobOptions,
-    run: () => Promise<T>,
+    run: (onlyStored: boolean) => Promise<T>,
   ): Promise<T> {
     try {
-      return await run()
+      return await run(false)
     } catch (error) {
       if (!(error instanceof NeedsVersion)) throw error
       const request = {
@@ -265,7 +266,7 @@ export class Archiver implements ArchiverClient {
         origin: 'schedule',
       } as const
       await this.backup(request, { signal })
-      return await run()
+      return await run(true)
     }
   }
 
