@@ -1,8 +1,10 @@
+import type { BaseReason } from '../backup/archiver/cell-port.ts'
 import type { Recover } from '../backup/background-recovery.ts'
 import { ChangedCells } from '../backup/changes/changed-cells.ts'
 import { DrillSchedule, type Prove } from '../backup/drill-schedule.ts'
 import { BackupSchedule, type RunBackup } from '../backup/schedule.ts'
 import { turnOfTheLoop } from '../base/clock.ts'
+import { cellNotFound } from '../catalog/cell-registry.ts'
 import { type CollectCell, ExpirySweeper } from '../kv/expiry-sweeper.ts'
 import type { StoreCore } from './store-core.ts'
 
@@ -96,6 +98,14 @@ export class Upkeep {
     this.#schedule?.changed(id)
   }
 
+  /** As in `CellPort`, also if the cell has not changed since its newest version. */
+  async needsBase(id: string, reason: BaseReason): Promise<void> {
+    const { destination, registry, files } = this.#core
+    if (registry.find(id)?.deletedAt !== null || !files.exists(id)) throw cellNotFound()
+    destination?.trackers.use(id, (tracker) => tracker.markChanged())
+    await this.#schedule?.needsBase(id, reason)
+  }
+
   /** Ends running work; nothing starts afterwards. */
   async stop(): Promise<void> {
     this.#stopped = true
@@ -106,22 +116,15 @@ export class Upkeep {
   }
 
   #newDrills(): DrillSchedule | undefined {
-    const { destination, verifications: table, settings } = this.#core
+    const { destination, catalogBackup, verifications: table, settings } = this.#core
     const { clock, random, log, backups } = settings
     const { drillEveryMs: everyMs } = backups
     if (destination === undefined || table === undefined || everyMs === undefined) return undefined
-    const renew = (id: string) => this.#renew(id)
-    return new DrillSchedule({ everyMs, destination, table, renew, clock, random, log })
-  }
-
-  /** A new base makes up for damaged backups, also if the cell has not changed since. */
-  #renew(id: string): void {
-    const { destination, catalogBackup, registry } = this.#core
-    if (id === this.#core.id) catalogBackup?.markNothingStored()
-    else if (registry.find(id)?.deletedAt === null && destination !== undefined) {
-      destination.trackers.use(id, (tracker) => tracker.markChanged())
-      this.#schedule?.changed(id)
+    const renew = (id: string) => {
+      if (id === this.#core.id) catalogBackup?.markNothingStored()
+      else this.needsBase(id, 'versions damaged').catch(() => {})
     }
+    return new DrillSchedule({ everyMs, destination, table, renew, clock, random, log })
   }
 
   /** After a crash of the machine, rows of the local state may be missing. The cells' files show the changes. */

@@ -163,9 +163,8 @@ export class Archiver implements ArchiverClient {
     }
     this.#restorer = new CellRestorer(restoring)
     this.#brancher = new CellBrancher(restoring)
-    const makeVersion = (cellId: string) => this.#makeVersion(cellId)
-    const { spoolDirectory, log: lines } = destination
-    this.#refused = new RefusedRestores({ objectStore, makeVersion, clock, log: lines })
+    const needsBase = (cellId: string) => cells.needsBase(cellId, 'restore refused')
+    this.#refused = new RefusedRestores({ objectStore, needsBase, clock })
     this.#verifier = new VersionVerifier({
       objectStore,
       reader,
@@ -174,9 +173,9 @@ export class Archiver implements ArchiverClient {
       clock,
       limits,
       threads,
-      spoolDirectory,
+      spoolDirectory: destination.spoolDirectory,
     })
-    this.#shipper = shipping && newShipper(shipping, destination, cells, makeVersion)
+    this.#shipper = shipping && newShipper(shipping, destination, cells)
     destination.lastLogObject = () => this.#shipper?.lastLogObject ?? null
     destination.collectedTo = () => this.#shipper?.state.backedUpTo ?? null
     destination.settled = settledBy(this)
@@ -362,13 +361,6 @@ export class Archiver implements ArchiverClient {
   async stop(deadline: AbortSignal): Promise<void> {
     const refused = this.#refused.stop(deadline)
     await Promise.all([this.#queue.stop(deadline), this.#shipper?.stop(deadline), refused])
-  }
-
-  async #makeVersion(cellId: string): Promise<void> {
-    await this.backup(
-      { cellId, account: '', need: 'background', kind: 'incremental', origin: 'schedule' },
-      {},
-    )
   }
 }
 

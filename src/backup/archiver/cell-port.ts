@@ -5,6 +5,21 @@ import type { CollectedLook, CollectLimits, ShippedPlace } from '../changes/cell
 import type { RestoredNames } from '../restore/cell-installer.ts'
 import type { RestoreResult } from '../versions/backup-types.ts'
 
+/** Why a cell needs a version with which a history begins. */
+export type BaseReason =
+  /** It has changed, and has no history, as a new cell. */
+  | 'no history'
+  /** Nothing continues its versions, as after a restore in place: until then none of its moments can be restored. */
+  | 'no chain'
+  /** What it had not shipped took too much room. */
+  | 'history given up'
+  /** The restore had ended its history, and may have left a mark. */
+  | 'restore refused'
+  /** Old log objects hold what no version does. */
+  | 'old log objects'
+  /** A drill has found its versions damaged. */
+  | 'versions damaged'
+
 /** A cell at the start of its backup. */
 export interface BackupStart extends KnownVersions {
   record: CellRecord
@@ -75,6 +90,12 @@ export interface CellPort {
   logsShipped(places: ShippedPlace[]): Promise<void>
   /** What is not shipped of a cell takes too much room: it is given up, and the next version begins a new history. */
   dropHistory(cellId: string): Promise<void>
+  /**
+   * Resolves once a version of the cell is stored that began after this call. It is tried until there is one.
+   *
+   * @throws `cell_not_found`, also for one whose files are not here; `store_closed`
+   */
+  needsBase(cellId: string, reason: BaseReason): Promise<void>
   /** What the node knows of the cell now. */
   findCell(cellId: string): Promise<KnownCell>
   /**

@@ -1,7 +1,8 @@
+import type { CellPort } from '../archiver/cell-port.ts'
 import type { CollectedLook, CollectLimits, ShippedPlace } from '../changes/cell-log.ts'
 
 /** What shipping asks of the processes that have cells open. */
-export interface LogPort {
+export interface LogPort extends Pick<CellPort, 'needsBase'> {
   /** What the cells have committed and not shipped. */
   collectLogs(limits: CollectLimits): Promise<CollectedLook>
   /** Somebody waits for a cell: the look that is under way waits for no process that takes long. */

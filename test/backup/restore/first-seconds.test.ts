@@ -237,20 +237,23 @@ describe('"The latest" of a restore without a version', () => {
       await place.soon(store.close())
     })
 
-    test.each(['restore', 'use'])('is all that was shipped, after a loss of its files, by its %s', async (how) => {
-      const backups = { ...shipped.backups, recoverInBackground: false }
-      const store = await place.create({ backups })
-      const { cell } = await withOrigin(store)
-      await place.soon(store.core.catalogStored())
-      await place.soon(store.close())
-      place.loseData()
-      const again = await place.open({ backups })
-      const back = again.openCell(cell.id)
-      if (how === 'restore') await place.soon(again.backups.restore(cell.id))
-      else await place.soon(back.ensureLocal())
-      expect(back.kv.get('k')).toBe('v')
-      await place.soon(again.close())
-    })
+    test.each(['restore', 'use'])(
+      'is all that was shipped, after a loss of its files, by its %s',
+      async (how) => {
+        const backups = { ...shipped.backups, recoverInBackground: false }
+        const store = await place.create({ backups })
+        const { cell } = await withOrigin(store)
+        await place.soon(store.core.catalogStored())
+        await place.soon(store.close())
+        place.loseData()
+        const again = await place.open({ backups })
+        const back = again.openCell(cell.id)
+        if (how === 'restore') await place.soon(again.backups.restore(cell.id))
+        else await place.soon(back.ensureLocal())
+        expect(back.kv.get('k')).toBe('v')
+        await place.soon(again.close())
+      },
+    )
   })
 
   test('is the restored state after a total loss', async () => {
