@@ -98,12 +98,14 @@ export class Upkeep {
     this.#schedule?.changed(id)
   }
 
-  /** As in `CellPort`, also if the cell has not changed since its newest version. */
+  /** As in `CellPort`, also if the cell has not changed since its newest version. It counts as changed, also after a restart. */
   async needsBase(id: string, reason: BaseReason): Promise<void> {
     const { destination, registry, files } = this.#core
     if (registry.find(id)?.deletedAt !== null || !files.exists(id)) throw cellNotFound()
-    destination?.trackers.use(id, (tracker) => tracker.markChanged())
-    await this.#schedule?.needsBase(id, reason)
+    // A change alone may be due, too: asked for after the version, it makes no other.
+    const needed = this.#schedule?.needsBase(id, reason)
+    const mark = async () => destination?.trackers.use(id, (tracker) => tracker.markChanged())
+    await Promise.all([needed, mark()])
   }
 
   /** Ends running work; nothing starts afterwards. */
