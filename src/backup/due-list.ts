@@ -1,4 +1,4 @@
-import type { BaseReason } from './archiver/cell-port.ts'
+import type { BaseReason } from './changes/base-reason.ts'
 import type { BackupKind } from './versions/backup-types.ts'
 
 /** A cell's next backup. */

@@ -1,6 +1,6 @@
 import type { ManifestHead } from '../backup/archive/manifest.ts'
 import { Archiver } from '../backup/archiver/archiver.ts'
-import type { BaseReason } from '../backup/archiver/cell-port.ts'
+import type { BaseReason } from '../backup/changes/base-reason.ts'
 import { type Archiving, newArchiving } from './archiving.ts'
 import { CellsInProcess } from './cells-in-process.ts'
 import type { LocalCells } from './local-cells.ts'

@@ -1,12 +1,12 @@
 import type { ManifestHead } from '../backup/archive/manifest.ts'
 import type {
   BackupStart,
-  BaseReason,
   CellPort,
   KnownCell,
   RestoredCell,
   RestoreStart,
 } from '../backup/archiver/cell-port.ts'
+import type { BaseReason } from '../backup/changes/base-reason.ts'
 import type { BaseStart } from '../backup/changes/cell-cuts.ts'
 import { type CutCall, runCut } from '../backup/changes/cell-cutter.ts'
 import {

@@ -1,5 +1,5 @@
-import type { BaseReason } from '../backup/archiver/cell-port.ts'
 import type { Recover } from '../backup/background-recovery.ts'
+import type { BaseReason } from '../backup/changes/base-reason.ts'
 import { ChangedCells } from '../backup/changes/changed-cells.ts'
 import { DrillSchedule, type Prove } from '../backup/drill-schedule.ts'
 import { BackupSchedule, type RunBackup } from '../backup/schedule.ts'

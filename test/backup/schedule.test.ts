@@ -393,10 +393,11 @@ describe('the base of a cell that has versions, as after a restore in place,', (
 })
 
 describe('A version that a cell needs', () => {
+  const STORED = { outcome: 'stored' }
   const outcomeOf = (needed: Promise<void>) => {
     const seen: { outcome?: unknown } = {}
     needed.then(
-      () => Object.assign(seen, { outcome: 'stored' }),
+      () => Object.assign(seen, STORED),
       (error) => Object.assign(seen, { outcome: error.code }),
     )
     return seen
@@ -421,15 +422,15 @@ describe('A version that a cell needs', () => {
     expect(seen).toEqual([{}, {}])
     backups.running.shift()?.end()
     await turns()
-    expect(seen).toEqual([{ outcome: 'stored' }, { outcome: 'stored' }])
+    expect(seen).toEqual([STORED, STORED])
     await pass(backups, HOUR_MS)
     expect(backups.made).toHaveLength(2)
   })
 
   test('begins after it was asked for: one that runs then may lack what it is needed for', async () => {
     const backups = new PlannedBackups()
-    const schedule = backups.schedule({ historyWithinMs: 0 })
     backups.quick = false
+    const schedule = backups.schedule({ historyWithinMs: 0 })
     backups.change('a')
     schedule.changed('a')
     const seen = outcomeOf(schedule.needsBase('a', 'history given up'))
@@ -439,7 +440,7 @@ describe('A version that a cell needs', () => {
     expect(backups.made).toHaveLength(2)
     backups.running.shift()?.end()
     await turns()
-    expect(seen).toEqual({ outcome: 'stored' })
+    expect(seen).toEqual(STORED)
   })
 
   test('is tried less and less often while it fails, which says why it is needed, and holds up no other; accounts take turns', async () => {
@@ -461,21 +462,19 @@ describe('A version that a cell needs', () => {
     }
     await endAll()
     expect(backups.made.map(({ cellId }) => cellId)).toEqual(['broken/a', '2/a', '1/b', '3/a'])
-    const sound = { outcome: 'stored' }
-    expect(seen).toEqual([{}, sound, sound, sound])
+    expect(seen).toEqual([{}, STORED, STORED, STORED])
     expect(backups.lines).toMatchObject([{ cellId: 'broken/a', reason: 'history given up' }])
     for (let minute = 0; minute < 60; minute++) {
       await pass(backups, MINUTE_MS)
       await endAll()
     }
     const tries = backups.made.filter(({ cellId }) => cellId === 'broken/a').length
-    expect(tries).toBeGreaterThan(3)
-    expect(tries).toBeLessThan(9)
+    expect([4, 5, 6, 7, 8]).toContain(tries)
     isMended = true
     // Whoever asks again need not wait.
     void schedule.needsBase('broken/a', 'old log objects')
     await endAll()
-    expect(seen[0]).toEqual(sound)
+    expect(seen[0]).toEqual(STORED)
   })
 
   test('is needed no more once the cell is gone, without a word, and fails when the schedule stops', async () => {
@@ -489,7 +488,7 @@ describe('A version that a cell needs', () => {
     backups.cells.delete('gone')
     backups.running.shift()?.end(new CellError('cell_not_found', 'gone'))
     await turns()
-    expect(seen).toEqual([{ outcome: 'stored' }, {}])
+    expect(seen).toEqual([STORED, {}])
     await schedule.stop()
     await turns()
     expect(seen[1]).toEqual({ outcome: 'store_closed' })

@@ -1,24 +1,10 @@
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { ManifestHead } from '../archive/manifest.ts'
+import type { BaseReason } from '../changes/base-reason.ts'
 import type { CutCall, KnownVersions } from '../changes/cell-cutter.ts'
 import type { CollectedLook, CollectLimits, ShippedPlace } from '../changes/cell-log.ts'
 import type { RestoredNames } from '../restore/cell-installer.ts'
 import type { RestoreResult } from '../versions/backup-types.ts'
-
-/** Why a cell needs a version with which a history begins. */
-export type BaseReason =
-  /** It has changed, and has no history, as a new cell. */
-  | 'no history'
-  /** Nothing continues its versions, as after a restore in place: until then none of its moments can be restored. */
-  | 'no chain'
-  /** What it had not shipped took too much room. */
-  | 'history given up'
-  /** The restore had ended its history, and may have left a mark. */
-  | 'restore refused'
-  /** Old log objects hold what no version does. */
-  | 'old log objects'
-  /** A drill has found its versions damaged. */
-  | 'versions damaged'
 
 /** A cell at the start of its backup. */
 export interface BackupStart extends KnownVersions {

@@ -1,8 +1,8 @@
-import type { CellPort } from '../archiver/cell-port.ts'
+import type { BaseReason } from '../changes/base-reason.ts'
 import type { CollectedLook, CollectLimits, ShippedPlace } from '../changes/cell-log.ts'
 
 /** What shipping asks of the processes that have cells open. */
-export interface LogPort extends Pick<CellPort, 'needsBase'> {
+export interface LogPort {
   /** What the cells have committed and not shipped. */
   collectLogs(limits: CollectLimits): Promise<CollectedLook>
   /** Somebody waits for a cell: the look that is under way waits for no process that takes long. */
@@ -11,6 +11,8 @@ export interface LogPort extends Pick<CellPort, 'needsBase'> {
   logsShipped(places: ShippedPlace[]): Promise<void>
   /** Gives up what the cell has not shipped: its next version begins a new history. */
   dropHistory(cellId: string): Promise<void>
+  /** As in `CellPort`. */
+  needsBase(cellId: string, reason: BaseReason): Promise<void>
 }
 
 /** The epoch of this node, and whether it is still the newest one. `EpochGuard` is one. */

@@ -1,10 +1,5 @@
-import type {
-  BackupStart,
-  BaseReason,
-  KnownCell,
-  RestoredCell,
-  RestoreStart,
-} from '../../backup/archiver/cell-port.ts'
+import type { BackupStart, KnownCell, RestoredCell, RestoreStart } from '../../backup/archiver/cell-port.ts'
+import type { BaseReason } from '../../backup/changes/base-reason.ts'
 import type { CutCall, KnownVersions } from '../../backup/changes/cell-cutter.ts'
 import {
   type CollectedLook,
