@@ -56,6 +56,7 @@ export const ERROR_KINDS = {
   invalid_version: 'request',
   restore_in_progress: 'conflict',
   restore_not_found: 'absent',
+  restore_canceled: 'conflict',
   object_store_not_configured: 'request',
   object_store_mismatch: 'conflict',
   object_store_unavailable: 'retry',

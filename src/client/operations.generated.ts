@@ -6,6 +6,7 @@ export const OPERATIONS = {
   healthz: {"method":"GET","path":"/healthz","query":[],"body":null,"idempotent":false},
   readyz: {"method":"GET","path":"/readyz","query":[],"body":null,"idempotent":false},
   openapi: {"method":"GET","path":"/openapi.json","query":[],"body":null,"idempotent":false},
+  nodeStatus: {"method":"GET","path":"/v1/status","query":[],"body":null,"idempotent":false},
   createApiKey: {"method":"POST","path":"/v1/api-keys","query":[],"body":{"name":{},"access":{},"cell_ids":{},"surface":{},"expires_at":{}},"idempotent":false},
   listApiKeys: {"method":"GET","path":"/v1/api-keys","query":["cursor","limit"],"body":null,"idempotent":false},
   revokeApiKey: {"method":"DELETE","path":"/v1/api-keys/{key_id}","query":[],"body":null,"idempotent":false},
@@ -40,6 +41,10 @@ export const OPERATIONS = {
   backup: {"method":"POST","path":"/v1/databases/{id}/backup","query":[],"body":{},"idempotent":false},
   backupIncremental: {"method":"POST","path":"/v1/databases/{id}/backup/incr","query":[],"body":{},"idempotent":false},
   listBackups: {"method":"GET","path":"/v1/databases/{id}/backups","query":["cursor","limit"],"body":null,"idempotent":false},
+  getRetention: {"method":"GET","path":"/v1/databases/{id}/retention","query":[],"body":null,"idempotent":false},
+  pinBackup: {"method":"POST","path":"/v1/databases/{id}/backups/pin","query":[],"body":{"version":{}},"idempotent":false},
+  unpinBackup: {"method":"POST","path":"/v1/databases/{id}/backups/unpin","query":[],"body":{"version":{}},"idempotent":false},
   restore: {"method":"POST","path":"/v1/databases/{id}/restore","query":[],"body":{"version":{},"timestamp":{},"dry_run":{}},"idempotent":false},
   getRestore: {"method":"GET","path":"/v1/databases/{id}/restores/{restore_id}","query":[],"body":null,"idempotent":false},
+  cancelRestore: {"method":"DELETE","path":"/v1/databases/{id}/restores/{restore_id}","query":[],"body":null,"idempotent":false},
 } as const satisfies Record<string, OperationRow>

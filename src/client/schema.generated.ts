@@ -52,6 +52,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How the node is, for a key with the access owner */
+        get: operations["nodeStatus"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/api-keys": {
         parameters: {
             query?: never;
@@ -518,6 +535,57 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/databases/{id}/retention": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Which versions of the cell stay, which go, and why */
+        get: operations["getRetention"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/databases/{id}/backups/pin": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Keep a version, whatever the plans say, for a key with the access owner */
+        post: operations["pinBackup"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/databases/{id}/backups/unpin": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Let the plans decide over a version again */
+        post: operations["unpinBackup"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/databases/{id}/restore": {
         parameters: {
             query?: never;
@@ -546,7 +614,8 @@ export interface paths {
         get: operations["getRestore"];
         put?: never;
         post?: never;
-        delete?: never;
+        /** Cancel a restore that was answered before its end, and say how it ended */
+        delete: operations["cancelRestore"];
         options?: never;
         head?: never;
         patch?: never;
@@ -722,6 +791,126 @@ export interface components {
             /** @description Of a cell that was deleted. */
             deleted_at?: components["schemas"]["Time"];
         };
+        NodeStatus: {
+            version: string;
+            pid: number;
+            store_id: string;
+            data_dir: string;
+            started_at: components["schemas"]["Time"];
+            uptime_ms: number;
+            statements: number;
+            commits: number;
+            cells: {
+                count: number;
+                open: number;
+                bytes: number;
+                largest: {
+                    /** Format: uuid */
+                    id: string;
+                    name: string | null;
+                    account_id: string | null;
+                    size_bytes: number;
+                }[];
+                busiest: {
+                    /** Format: uuid */
+                    id: string;
+                    name: string | null;
+                    account_id: string | null;
+                    operations: number;
+                }[];
+                quarantined_count: number;
+                quarantined: {
+                    /** Format: uuid */
+                    id: string;
+                    name: string | null;
+                    account_id: string | null;
+                    reason: string;
+                    since: components["schemas"]["Time"];
+                }[];
+            };
+            /** @description Null without an object store. */
+            backups: {
+                object_store: string;
+                /** @description Null while it answers. */
+                object_store_lost_at: components["schemas"]["Time"] | null;
+                lag_ms: number;
+                oldest_change_at: components["schemas"]["Time"] | null;
+                changed: number;
+                newest_stored_at: components["schemas"]["Time"] | null;
+                damaged: number;
+                stored: {
+                    snapshot: number;
+                    incremental: number;
+                };
+                failed: number;
+                restored: number;
+                recovered: number;
+                restores_failed: number;
+                /** @description Jobs, by their kind. */
+                queue: {
+                    [key: string]: {
+                        waiting: number;
+                        running: number;
+                    };
+                };
+                /** @description Null if nothing is shipped. */
+                shipping: {
+                    backed_up_to: components["schemas"]["Time"] | null;
+                    lag_ms: number;
+                    waiting_bytes: number;
+                    without_history: number;
+                    /** @description Null while it works. */
+                    failing_since: components["schemas"]["Time"] | null;
+                    last_object: string | null;
+                    objects: number;
+                    bytes: number;
+                } | null;
+            } | null;
+            /** @description The restore of cells that had no local data at the start; null if there were none. */
+            recovery: {
+                cells: number;
+                recovered: number;
+                failed: number;
+                bytes: number;
+                started_at: components["schemas"]["Time"];
+                /** @description Null while it runs. */
+                ended_at: components["schemas"]["Time"] | null;
+                /** @description Null while nobody knows. */
+                eta_ms: number | null;
+                failures: {
+                    /** Format: uuid */
+                    id: string;
+                    name: string | null;
+                    account_id: string | null;
+                    code: string;
+                }[];
+            } | null;
+            /** @description Null if the node has none. */
+            workers: {
+                running: number;
+                /** @description Those that ended early, by the reason. */
+                ended: {
+                    [key: string]: number;
+                };
+                operations_waiting: number;
+                bytes_waiting: number;
+            } | null;
+            /** @description The newest ones. */
+            failures: {
+                at: components["schemas"]["Time"];
+                /** @enum {string} */
+                level: "warn" | "error";
+                message: string;
+                code: string | null;
+                /** @description The message of its cause. */
+                why: string | null;
+                /** @description How often it happened in a row. */
+                count: number;
+                cell_id: string | null;
+                account_id: string | null;
+                request_id: string | null;
+            }[];
+        };
         Problem: {
             /** @constant */
             type: "about:blank";
@@ -754,7 +943,7 @@ export interface components {
             index?: number;
         };
         /** @enum {string} */
-        ProblemCode: "cell_not_found" | "cell_full" | "cell_quarantined" | "cell_restoring" | "name_taken" | "invalid_database" | "cells_missing" | "disk_full" | "no_backup" | "sql_error" | "sql_too_long" | "multiple_statements" | "param_count_mismatch" | "invalid_parameter" | "statement_not_allowed" | "statement_timeout" | "constraint_violation" | "result_too_large" | "result_memory_exceeded" | "transaction_too_large" | "invalid_key" | "invalid_ttl" | "value_too_large" | "not_an_integer" | "integer_overflow" | "key_not_found" | "precondition_failed" | "backup_not_found" | "backup_corrupt" | "invalid_version" | "restore_in_progress" | "restore_not_found" | "object_store_not_configured" | "object_store_unavailable" | "not_replicated" | "object_store_error" | "quota_exceeded" | "unauthorized" | "forbidden" | "account_suspended" | "account_not_found" | "api_key_not_found" | "not_found" | "method_not_allowed" | "unsupported_media_type" | "body_too_large" | "headers_too_large" | "request_timeout" | "invalid_json" | "invalid_request" | "idempotency_not_supported" | "idempotency_in_progress" | "idempotency_key_reused" | "rate_limited" | "busy" | "shutting_down" | "internal";
+        ProblemCode: "cell_not_found" | "cell_full" | "cell_quarantined" | "cell_restoring" | "name_taken" | "invalid_database" | "cells_missing" | "disk_full" | "no_backup" | "sql_error" | "sql_too_long" | "multiple_statements" | "param_count_mismatch" | "invalid_parameter" | "statement_not_allowed" | "statement_timeout" | "constraint_violation" | "result_too_large" | "result_memory_exceeded" | "transaction_too_large" | "invalid_key" | "invalid_ttl" | "value_too_large" | "not_an_integer" | "integer_overflow" | "key_not_found" | "precondition_failed" | "backup_not_found" | "backup_corrupt" | "invalid_version" | "restore_in_progress" | "restore_not_found" | "restore_canceled" | "object_store_not_configured" | "object_store_unavailable" | "not_replicated" | "object_store_error" | "quota_exceeded" | "unauthorized" | "forbidden" | "account_suspended" | "account_not_found" | "api_key_not_found" | "not_found" | "method_not_allowed" | "unsupported_media_type" | "body_too_large" | "headers_too_large" | "request_timeout" | "invalid_json" | "invalid_request" | "idempotency_not_supported" | "idempotency_in_progress" | "idempotency_key_reused" | "rate_limited" | "busy" | "shutting_down" | "internal";
         PutResult: {
             key: string;
             created: boolean;
@@ -814,6 +1003,34 @@ export interface components {
             ended_at: components["schemas"]["Time"] | null;
             result: components["schemas"]["RestoreResult"] | null;
             problem: components["schemas"]["Problem"] | null;
+        };
+        Retention: {
+            /** @description For the versions that the node or its owner made. */
+            plan: string;
+            /** @description For those that were requested with a key. */
+            tenant_plan: string;
+            versions: {
+                version: components["schemas"]["Version"];
+                size_bytes: number;
+                created_at: components["schemas"]["Time"];
+                /**
+                 * @description Who made it.
+                 * @enum {string}
+                 */
+                origin: "schedule" | "owner" | "tenant";
+                /** @description False: it is known to be damaged, or what it rests on is damaged or missing. */
+                restorable: boolean;
+                /**
+                 * @description mark: it goes in a day; wait: it was marked less than a day ago; remove: it goes next.
+                 * @enum {string}
+                 */
+                action: "keep" | "mark" | "wait" | "remove";
+                /** @description Why it stays; null if nothing keeps it. */
+                reason: ("pinned" | "current" | "proven" | "unproven" | "spare" | "history" | "damaged" | "needed" | "plan") | null;
+                /** @description The step of the plan that keeps it. */
+                step: string | null;
+                marked_at: components["schemas"]["Time"] | null;
+            }[];
         };
         RotatedApiKey: {
             /** Format: uuid */
@@ -958,6 +1175,59 @@ export interface components {
                 } & components["schemas"]["Problem"];
             };
         };
+        /** @description account_suspended, forbidden */
+        nodeStatus403: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "account_suspended" | "forbidden";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description not_found */
+        not_found: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "not_found";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description rate_limited */
+        rate_limited: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                "Retry-After": components["headers"]["RetryAfter"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "rate_limited";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description unauthorized */
+        unauthorized: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "unauthorized";
+                } & components["schemas"]["Problem"];
+            };
+        };
         /** @description account_suspended, forbidden, quota_exceeded */
         createApiKey403: {
             headers: {
@@ -1023,33 +1293,6 @@ export interface components {
                 } & components["schemas"]["Problem"];
             };
         };
-        /** @description rate_limited */
-        rate_limited: {
-            headers: {
-                "X-Request-Id": components["headers"]["RequestId"];
-                "Retry-After": components["headers"]["RetryAfter"];
-                [name: string]: unknown;
-            };
-            content: {
-                "application/problem+json": {
-                    /** @enum {unknown} */
-                    code?: "rate_limited";
-                } & components["schemas"]["Problem"];
-            };
-        };
-        /** @description unauthorized */
-        unauthorized: {
-            headers: {
-                "X-Request-Id": components["headers"]["RequestId"];
-                [name: string]: unknown;
-            };
-            content: {
-                "application/problem+json": {
-                    /** @enum {unknown} */
-                    code?: "unauthorized";
-                } & components["schemas"]["Problem"];
-            };
-        };
         /** @description unsupported_media_type */
         unsupported_media_type: {
             headers: {
@@ -1060,19 +1303,6 @@ export interface components {
                 "application/problem+json": {
                     /** @enum {unknown} */
                     code?: "unsupported_media_type";
-                } & components["schemas"]["Problem"];
-            };
-        };
-        /** @description account_suspended, forbidden */
-        listApiKeys403: {
-            headers: {
-                "X-Request-Id": components["headers"]["RequestId"];
-                [name: string]: unknown;
-            };
-            content: {
-                "application/problem+json": {
-                    /** @enum {unknown} */
-                    code?: "account_suspended" | "forbidden";
                 } & components["schemas"]["Problem"];
             };
         };
@@ -1495,7 +1725,7 @@ export interface components {
             };
         };
         /** @description invalid_json, invalid_request, invalid_version */
-        restore400: {
+        pinBackup400: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
@@ -1621,6 +1851,36 @@ export interface operations {
             503: components["responses"]["healthz503"];
         };
     };
+    nodeStatus: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description How the node is, for a key with the access owner */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NodeStatus"];
+                };
+            };
+            400: components["responses"]["invalid_request"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["nodeStatus403"];
+            404: components["responses"]["not_found"];
+            408: components["responses"]["request_timeout"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["healthz503"];
+        };
+    };
     listApiKeys: {
         parameters: {
             query?: {
@@ -1649,7 +1909,7 @@ export interface operations {
             };
             400: components["responses"]["invalid_request"];
             401: components["responses"]["unauthorized"];
-            403: components["responses"]["listApiKeys403"];
+            403: components["responses"]["nodeStatus403"];
             408: components["responses"]["request_timeout"];
             429: components["responses"]["rate_limited"];
             431: components["responses"]["headers_too_large"];
@@ -1731,7 +1991,7 @@ export interface operations {
             };
             400: components["responses"]["invalid_request"];
             401: components["responses"]["unauthorized"];
-            403: components["responses"]["listApiKeys403"];
+            403: components["responses"]["nodeStatus403"];
             404: components["responses"]["api_key_not_found"];
             408: components["responses"]["request_timeout"];
             429: components["responses"]["rate_limited"];
@@ -1813,7 +2073,7 @@ export interface operations {
             };
             400: components["responses"]["invalid_request"];
             401: components["responses"]["unauthorized"];
-            403: components["responses"]["listApiKeys403"];
+            403: components["responses"]["nodeStatus403"];
             408: components["responses"]["request_timeout"];
             429: components["responses"]["rate_limited"];
             431: components["responses"]["headers_too_large"];
@@ -1848,7 +2108,7 @@ export interface operations {
             };
             400: components["responses"]["createAccount400"];
             401: components["responses"]["unauthorized"];
-            403: components["responses"]["listApiKeys403"];
+            403: components["responses"]["nodeStatus403"];
             408: components["responses"]["request_timeout"];
             413: components["responses"]["body_too_large"];
             415: components["responses"]["unsupported_media_type"];
@@ -1882,7 +2142,7 @@ export interface operations {
             };
             400: components["responses"]["invalid_request"];
             401: components["responses"]["unauthorized"];
-            403: components["responses"]["listApiKeys403"];
+            403: components["responses"]["nodeStatus403"];
             404: components["responses"]["account_not_found"];
             408: components["responses"]["request_timeout"];
             429: components["responses"]["rate_limited"];
@@ -1918,7 +2178,7 @@ export interface operations {
             };
             400: components["responses"]["createAccount400"];
             401: components["responses"]["unauthorized"];
-            403: components["responses"]["listApiKeys403"];
+            403: components["responses"]["nodeStatus403"];
             404: components["responses"]["account_not_found"];
             408: components["responses"]["request_timeout"];
             413: components["responses"]["body_too_large"];
@@ -1957,7 +2217,7 @@ export interface operations {
             };
             400: components["responses"]["createAccount400"];
             401: components["responses"]["unauthorized"];
-            403: components["responses"]["listApiKeys403"];
+            403: components["responses"]["nodeStatus403"];
             404: components["responses"]["account_not_found"];
             408: components["responses"]["request_timeout"];
             413: components["responses"]["body_too_large"];
@@ -2001,7 +2261,7 @@ export interface operations {
             };
             400: components["responses"]["createAccount400"];
             401: components["responses"]["unauthorized"];
-            403: components["responses"]["listApiKeys403"];
+            403: components["responses"]["nodeStatus403"];
             404: components["responses"]["account_not_found"];
             408: components["responses"]["request_timeout"];
             413: components["responses"]["body_too_large"];
@@ -2094,7 +2354,7 @@ export interface operations {
             };
             400: components["responses"]["invalid_request"];
             401: components["responses"]["unauthorized"];
-            403: components["responses"]["listApiKeys403"];
+            403: components["responses"]["nodeStatus403"];
             408: components["responses"]["request_timeout"];
             429: components["responses"]["rate_limited"];
             431: components["responses"]["headers_too_large"];
@@ -2186,7 +2446,7 @@ export interface operations {
             };
             400: components["responses"]["invalid_request"];
             401: components["responses"]["unauthorized"];
-            403: components["responses"]["listApiKeys403"];
+            403: components["responses"]["nodeStatus403"];
             404: components["responses"]["cell_not_found"];
             408: components["responses"]["request_timeout"];
             409: components["responses"]["no_backup"];
@@ -2227,7 +2487,7 @@ export interface operations {
             };
             400: components["responses"]["createAccount400"];
             401: components["responses"]["unauthorized"];
-            403: components["responses"]["listApiKeys403"];
+            403: components["responses"]["nodeStatus403"];
             404: components["responses"]["cell_not_found"];
             408: components["responses"]["request_timeout"];
             409: components["responses"]["no_backup"];
@@ -2271,7 +2531,7 @@ export interface operations {
             };
             400: components["responses"]["createAccount400"];
             401: components["responses"]["unauthorized"];
-            403: components["responses"]["listApiKeys403"];
+            403: components["responses"]["nodeStatus403"];
             404: components["responses"]["cell_not_found"];
             408: components["responses"]["request_timeout"];
             409: components["responses"]["renameCell409"];
@@ -2311,7 +2571,7 @@ export interface operations {
             };
             400: components["responses"]["invalid_request"];
             401: components["responses"]["unauthorized"];
-            403: components["responses"]["listApiKeys403"];
+            403: components["responses"]["nodeStatus403"];
             404: components["responses"]["cell_not_found"];
             408: components["responses"]["request_timeout"];
             409: components["responses"]["no_backup"];
@@ -2498,7 +2758,7 @@ export interface operations {
             };
             400: components["responses"]["changes400"];
             401: components["responses"]["unauthorized"];
-            403: components["responses"]["listApiKeys403"];
+            403: components["responses"]["nodeStatus403"];
             404: components["responses"]["cell_not_found"];
             408: components["responses"]["request_timeout"];
             409: components["responses"]["no_backup"];
@@ -2554,7 +2814,7 @@ export interface operations {
             };
             400: components["responses"]["changes400"];
             401: components["responses"]["unauthorized"];
-            403: components["responses"]["listApiKeys403"];
+            403: components["responses"]["nodeStatus403"];
             404: components["responses"]["cell_not_found"];
             408: components["responses"]["request_timeout"];
             409: components["responses"]["no_backup"];
@@ -2606,7 +2866,7 @@ export interface operations {
             };
             400: components["responses"]["changes400"];
             401: components["responses"]["unauthorized"];
-            403: components["responses"]["listApiKeys403"];
+            403: components["responses"]["nodeStatus403"];
             404: components["responses"]["kvGet404"];
             408: components["responses"]["request_timeout"];
             409: components["responses"]["no_backup"];
@@ -2796,7 +3056,7 @@ export interface operations {
             };
             400: components["responses"]["kvDelete400"];
             401: components["responses"]["unauthorized"];
-            403: components["responses"]["listApiKeys403"];
+            403: components["responses"]["nodeStatus403"];
             404: components["responses"]["cell_not_found"];
             408: components["responses"]["request_timeout"];
             409: components["responses"]["no_backup"];
@@ -2888,7 +3148,7 @@ export interface operations {
             };
             400: components["responses"]["kvMget400"];
             401: components["responses"]["unauthorized"];
-            403: components["responses"]["listApiKeys403"];
+            403: components["responses"]["nodeStatus403"];
             404: components["responses"]["cell_not_found"];
             408: components["responses"]["request_timeout"];
             409: components["responses"]["no_backup"];
@@ -3180,10 +3440,143 @@ export interface operations {
             };
             400: components["responses"]["invalid_request"];
             401: components["responses"]["unauthorized"];
-            403: components["responses"]["listApiKeys403"];
+            403: components["responses"]["nodeStatus403"];
             404: components["responses"]["cell_not_found"];
             408: components["responses"]["request_timeout"];
             409: components["responses"]["no_backup"];
+            422: components["responses"]["backup_corrupt"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            501: components["responses"]["object_store_not_configured"];
+            502: components["responses"]["object_store_error"];
+            503: components["responses"]["getCell503"];
+            507: components["responses"]["createCell507"];
+        };
+    };
+    getRetention: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Which versions of the cell stay, which go, and why */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Retention"];
+                };
+            };
+            400: components["responses"]["invalid_request"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["nodeStatus403"];
+            404: components["responses"]["cell_not_found"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["no_backup"];
+            422: components["responses"]["backup_corrupt"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            501: components["responses"]["object_store_not_configured"];
+            502: components["responses"]["object_store_error"];
+            503: components["responses"]["getCell503"];
+            507: components["responses"]["createCell507"];
+        };
+    };
+    pinBackup: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    version: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Keep a version, whatever the plans say, for a key with the access owner */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        version: components["schemas"]["Version"];
+                        pinned: boolean;
+                    };
+                };
+            };
+            400: components["responses"]["pinBackup400"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["nodeStatus403"];
+            404: components["responses"]["createCell404"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["no_backup"];
+            413: components["responses"]["body_too_large"];
+            415: components["responses"]["unsupported_media_type"];
+            422: components["responses"]["backup_corrupt"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            501: components["responses"]["object_store_not_configured"];
+            502: components["responses"]["object_store_error"];
+            503: components["responses"]["getCell503"];
+            507: components["responses"]["createCell507"];
+        };
+    };
+    unpinBackup: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    version: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Let the plans decide over a version again */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        version: components["schemas"]["Version"];
+                        pinned: boolean;
+                    };
+                };
+            };
+            400: components["responses"]["pinBackup400"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["nodeStatus403"];
+            404: components["responses"]["createCell404"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["no_backup"];
+            413: components["responses"]["body_too_large"];
+            415: components["responses"]["unsupported_media_type"];
             422: components["responses"]["backup_corrupt"];
             429: components["responses"]["rate_limited"];
             431: components["responses"]["headers_too_large"];
@@ -3241,7 +3634,7 @@ export interface operations {
                     "application/json": components["schemas"]["RestoreStatus"];
                 };
             };
-            400: components["responses"]["restore400"];
+            400: components["responses"]["pinBackup400"];
             401: components["responses"]["unauthorized"];
             403: components["responses"]["createApiKey403"];
             404: components["responses"]["createCell404"];
@@ -3283,7 +3676,44 @@ export interface operations {
             };
             400: components["responses"]["invalid_request"];
             401: components["responses"]["unauthorized"];
-            403: components["responses"]["listApiKeys403"];
+            403: components["responses"]["nodeStatus403"];
+            404: components["responses"]["getRestore404"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["no_backup"];
+            422: components["responses"]["backup_corrupt"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            502: components["responses"]["object_store_error"];
+            503: components["responses"]["getCell503"];
+            507: components["responses"]["createCell507"];
+        };
+    };
+    cancelRestore: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                restore_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Cancel a restore that was answered before its end, and say how it ended */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RestoreStatus"];
+                };
+            };
+            400: components["responses"]["invalid_request"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["nodeStatus403"];
             404: components["responses"]["getRestore404"];
             408: components["responses"]["request_timeout"];
             409: components["responses"]["no_backup"];

@@ -48,7 +48,7 @@ import { StoredBytesQuota } from './stored-bytes-quota.ts'
 export interface ApplicationOptions extends HandlerOptions {
   /** Where requests are counted; several applications can share it. */
   counts?: RequestCounts | undefined
-  /** What the store's owner may ask of the whole node. Undefined in a program that serves handlers of its own. */
+  /** What the store's owner, and a key with the access owner, may ask of the whole node. Undefined in a program that serves handlers of its own. */
   node?: NodeView | undefined
 }
 

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { BackupProgressEvent, RestoreResult } from '../backup/versions/backup-types.ts'
+import type { BackupProgressEvent, RestoreOptions, RestoreResult } from '../backup/versions/backup-types.ts'
 import type { Clock } from '../base/clock.ts'
 import { CellError } from '../errors.ts'
 import type { ProblemDocument } from './answers/problem-document.ts'
@@ -24,6 +24,8 @@ export interface BegunRestore {
   progress: BackupProgressEvent | undefined
   /** Undefined while it waits or runs. */
   end: RestoreEnd | undefined
+  /** Ends it, unless it is over or beyond its switch. Resolves at its end. */
+  cancel(): Promise<void>
 }
 
 interface RestoreEnd {
@@ -35,7 +37,7 @@ interface RestoreEnd {
 }
 
 export interface RestoreWork {
-  run(onProgress: (event: BackupProgressEvent) => void): Promise<RestoreResult>
+  run(options: Required<Pick<RestoreOptions, 'signal' | 'onProgress'>>): Promise<RestoreResult>
   /** An error as its client sees it. */
   explain(error: unknown): ProblemDocument
   /** What `run` refuses before this resolves is thrown, and not remembered. */
@@ -60,23 +62,39 @@ export class BegunRestores {
     this.#makeRoom(account)
     const id = randomUUID()
     const startedAt = this.#clock.now()
-    const restore: BegunRestore = { id, cellId, account, startedAt, progress: undefined, end: undefined }
+    const canceling = new AbortController()
+    const restore: BegunRestore = {
+      id,
+      cellId,
+      account,
+      startedAt,
+      progress: undefined,
+      end: undefined,
+      async cancel() {
+        canceling.abort()
+        await ended
+      },
+    }
     this.#restores.set(id, restore)
-    const ending = run((event) => {
+    const onProgress = (event: BackupProgressEvent) => {
       restore.progress = event
-    }).then(
+    }
+    const ending = run({ signal: canceling.signal, onProgress }).then(
       (result) => ({ result }),
-      (error: unknown) => ({ error }),
+      (error: unknown) => ({ error: canceling.signal.aborted ? canceled() : error }),
     )
+    const ended = ending.then((outcome) => {
+      const at = { at: this.#clock.now(), forgetAtMs: this.#clock.monotonic() + KEPT_MS }
+      restore.end = {
+        ...at,
+        outcome: 'error' in outcome ? { problem: explain(outcome.error) } : outcome,
+      }
+    })
     const first = await Promise.race([ending, atOnce])
     if (first !== undefined && 'error' in first) {
       this.#restores.delete(id)
       throw first.error
     }
-    void ending.then((ended) => {
-      const outcome = 'error' in ended ? { problem: explain(ended.error) } : ended
-      restore.end = { at: this.#clock.now(), forgetAtMs: this.#clock.monotonic() + KEPT_MS, outcome }
-    })
     return restore
   }
 
@@ -110,4 +128,8 @@ function tooMany(): CellError {
     `${PER_ACCOUNT_MAX} restores of the account are under way that were answered before their end, which is the most. Try again later.`,
     { limit: PER_ACCOUNT_MAX, retryAfterMs: RETRY_MS },
   )
+}
+
+function canceled(): CellError {
+  return new CellError('restore_canceled', 'The restore was canceled. The cell is as it was before.')
 }

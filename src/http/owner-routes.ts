@@ -27,7 +27,7 @@ import { DEFAULT_MEMORY_LIMITS } from './memory-budgets.ts'
 import { GREETING_PATH, greeting } from './owner-protocol.ts'
 import { asOwnerSees } from './problem.ts'
 import { recover } from './recover-actions.ts'
-import { getPlan, pin, prune, purge, setPlan, unpin } from './retention-actions.ts'
+import { getPlan, prune, purge, setPlan } from './retention-actions.ts'
 import { ROUTES, type Route } from './routes.ts'
 import { getStatus, ownerMetrics } from './status-actions.ts'
 import { transfer } from './transfer.ts'
@@ -178,8 +178,6 @@ const OWNER_ROUTES: readonly Route[] = [
   ['POST', '/owner/databases/{id}/backups/verify', verify, 'owner'],
   ['POST', '/owner/databases/{id}/backups/prune', prune, 'owner'],
   ['POST', '/owner/databases/{id}/backups/purge', purge, 'owner'],
-  ['POST', '/owner/databases/{id}/backups/pin', pin, 'owner'],
-  ['POST', '/owner/databases/{id}/backups/unpin', unpin, 'owner'],
   ['GET', '/owner/databases/{id}/backups/plan', getPlan, 'owner'],
   ['PUT', '/owner/databases/{id}/backups/plan', setPlan, 'owner'],
 ]

@@ -47,6 +47,7 @@ export const STATUS_OF_CODE: Readonly<Record<CellErrorCode, number>> = {
   invalid_version: 400,
   restore_in_progress: 409,
   restore_not_found: 404,
+  restore_canceled: 409,
   object_store_not_configured: 501,
   object_store_mismatch: 500,
   object_store_unavailable: 503,

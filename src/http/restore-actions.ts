@@ -127,21 +127,31 @@ function comesBack({ context, cellId }: ArchiveCall): boolean {
 }
 
 /** How far a restore is that was answered before its end. */
-export const getRestore = archiveAction(({ context, segments, accountId, cellId, cell }) => {
+export const getRestore = archiveAction((call) => ok(encodeStatus(begunRestore(call))))
+
+/** Cancels it, and answers at its end. One that is over, or beyond its switch, stays what it is. */
+export const cancelRestore = archiveAction(async (call) => {
+  const restore = begunRestore(call)
+  await restore.cancel()
+  return ok(encodeStatus(restore))
+})
+
+/** @throws `restore_not_found`, `cell_not_found` */
+function begunRestore({ context, segments, accountId, cellId, cell }: ArchiveCall): BegunRestore {
   const found = context.restores.find(accountId ?? '', cellId, segments[1] ?? '')
-  if (found !== undefined) return ok(encodeStatus(found))
+  if (found !== undefined) return found
   if (cell === undefined) throw cellNotFound()
   throw new CellError(
     'restore_not_found',
     'There is no such restore of the cell. Restores are remembered for an hour after their end, and not across a restart.',
   )
-})
+}
 
 /** The work goes on without its client, under the key that asked for it. */
 async function answerAtOnce(call: ArchiveCall, run: Run): Promise<Answer> {
   const { context, request, requestId, accountId = '', cellId } = call
   const begun = await context.restores.begin(accountId, cellId, {
-    run: (onProgress) => run({ onProgress }),
+    run,
     explain: (error) => context.problemOf(error, request.method, ROUTE, requestId),
     atOnce: context.store.turns.next(accountId),
   })

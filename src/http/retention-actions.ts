@@ -2,14 +2,27 @@ import * as z from 'zod'
 import { objectStoreNotConfigured } from '../backup/backup-manager.ts'
 import type { PruneResult } from '../backup/versions/prune-result.ts'
 import type { Retention } from '../backup/versions/retention.ts'
+import { cellNotFound } from '../catalog/cell-registry.ts'
 import { CellError } from '../errors.ts'
 import { flag, text } from '../service/json/fields.ts'
 import { timeOf } from '../service/json/time.ts'
 import type { PurgedCell } from '../store/cell-directory.ts'
-import { type ArchiveCall, archiveAction, archiveActionWith, ok } from './action.ts'
+import { type ArchiveCall, archiveAction, archiveActionWith, ok, takeTurn } from './action.ts'
+import type { PinDocument, RetentionDocument } from './answers/backup-answers.ts'
 import { whileAsked } from './while-asked.ts'
 
-/** Which versions of a cell stay: for the store's owner alone. */
+/** Which versions of a cell stay. Its account may look; only the store's owner changes it. */
+
+/** What the plans say of each version. */
+export const getRetention = archiveAction(async (call) => {
+  const retention = retentionOf(call)
+  const { context, request, accountId, cellId } = call
+  const judged = await context.backupReads.run(accountId, request, async (signal) => {
+    await takeTurn(call, accountId ?? '')
+    return await retention.prune(cellId, { dryRun: true, signal })
+  })
+  return ok(encodePruned(judged))
+})
 
 export const prune = archiveActionWith(
   z.strictObject({ dry_run: flag.optional() }),
@@ -33,12 +46,12 @@ export const purge = archiveActionWith(z.strictObject({ confirm: text }), async 
 
 export const pin = archiveActionWith(z.strictObject({ version: text }), async (call, { version }) => {
   await whileAsked(call.request, (signal) => retentionOf(call).pin(call.cellId, version, { signal }))
-  return ok({ version, pinned: true })
+  return ok({ version, pinned: true } satisfies PinDocument)
 })
 
 export const unpin = archiveActionWith(z.strictObject({ version: text }), async (call, { version }) => {
   await retentionOf(call).unpin(call.cellId, version)
-  return ok({ version, pinned: false })
+  return ok({ version, pinned: false } satisfies PinDocument)
 })
 
 export const getPlan = archiveAction(async (call) => ok(await planOf(call)))
@@ -57,16 +70,14 @@ export const setPlan = archiveActionWith(
   },
 )
 
-export type PruneDocument = ReturnType<typeof encodePruned>
 export type PurgeDocument = ReturnType<typeof encodePurged>
-export type PinDocument = { version: string; pinned: boolean }
 export type PlanDocument = Awaited<ReturnType<typeof planOf>>
 
 async function planOf(call: ArchiveCall) {
   return { id: call.cellId, plan: (await retentionOf(call).ownPlan(call.cellId)) ?? null }
 }
 
-function encodePruned({ plan, tenantPlan, versions }: PruneResult) {
+function encodePruned({ plan, tenantPlan, versions }: PruneResult): RetentionDocument {
   return {
     plan,
     tenant_plan: tenantPlan,
@@ -88,8 +99,9 @@ function encodePurged({ id, objects, bytes }: PurgedCell) {
   return { id, purged: true, objects, bytes }
 }
 
-/** @throws `object_store_not_configured` */
-function retentionOf({ context: { store } }: ArchiveCall): Retention {
+/** @throws `object_store_not_configured`, `cell_not_found` for an account whose cell it is not */
+function retentionOf({ context: { store }, accountId, cell }: ArchiveCall): Retention {
+  if (accountId !== undefined && cell === undefined) throw cellNotFound()
   if (store.retention === undefined) throw objectStoreNotConfigured()
   return store.retention
 }

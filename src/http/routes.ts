@@ -16,8 +16,10 @@ import { watchChanges } from './change-actions.ts'
 import { exportCell, importCell } from './file-actions.ts'
 import { healthz, readyz } from './health-actions.ts'
 import { getOpenApi } from './openapi-action.ts'
-import { getRestore, restore } from './restore-actions.ts'
+import { cancelRestore, getRestore, restore } from './restore-actions.ts'
+import { getRetention, pin, unpin } from './retention-actions.ts'
 import type { RouteScope } from './route-scopes.ts'
+import { getNodeStatus } from './status-actions.ts'
 
 /** A method, a path, what is done there, and what a key needs for it. `{…}` stands for one segment of the path, as it was sent. */
 export type Route = readonly [method: string, path: string, action: Action, scope: RouteScope]
@@ -27,6 +29,8 @@ export const ROUTES: readonly Route[] = [
   ['GET', '/healthz', healthz, 'open'],
   ['GET', '/readyz', readyz, 'open'],
   ['GET', '/openapi.json', getOpenApi, 'open'],
+
+  ['GET', '/v1/status', getNodeStatus, 'owner'],
 
   ['POST', '/v1/api-keys', createApiKey, 'account:write'],
   ['GET', '/v1/api-keys', listApiKeys, 'account:read'],
@@ -68,6 +72,10 @@ export const ROUTES: readonly Route[] = [
   ['POST', '/v1/databases/{id}/backup', backUp, 'cell:write'],
   ['POST', '/v1/databases/{id}/backup/incr', backUpIncrement, 'cell:write'],
   ['GET', '/v1/databases/{id}/backups', listBackups, 'cell:read'],
+  ['GET', '/v1/databases/{id}/retention', getRetention, 'cell:read'],
+  ['POST', '/v1/databases/{id}/backups/pin', pin, 'owner'],
+  ['POST', '/v1/databases/{id}/backups/unpin', unpin, 'owner'],
   ['POST', '/v1/databases/{id}/restore', restore, 'cell:write'],
   ['GET', '/v1/databases/{id}/restores/{restore_id}', getRestore, 'cell:read'],
+  ['DELETE', '/v1/databases/{id}/restores/{restore_id}', cancelRestore, 'cell:write'],
 ]

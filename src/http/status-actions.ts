@@ -1,11 +1,23 @@
 import { CellError } from '../errors.ts'
-import { type Answer, type Call, ok, openAction, ownerAction } from './action.ts'
+import { type Answer, accountsAction, type Call, ok, openAction, ownerAction } from './action.ts'
 import type { NodeView } from './node-view.ts'
 
+/** Of the counts and sizes of cells in `GET /v1/status`: a page that shows them asks every few seconds. */
+const CENSUS_AGE_MS = 15_000
 const PROMETHEUS_TEXT = 'text/plain; version=0.0.4; charset=utf-8'
 
 /** How the node is, for its owner alone: it names cells of all accounts. */
 export const getStatus = ownerAction(async (call) => ok(await nodeOf(call).status()))
+
+/** The same for a key with the access `owner`. */
+export const getNodeStatus = accountsAction(async ({ context: { node } }) => {
+  if (node === undefined)
+    throw new CellError(
+      'not_found',
+      'Only `cellstore serve` has a status; this server is a program of its own.',
+    )
+  return ok(await node.status(CENSUS_AGE_MS))
+})
 
 export const ownerMetrics = ownerAction(metrics)
 

@@ -5,16 +5,14 @@ import { timeOf } from '../service/json/time.ts'
 import type { Census } from '../store/cell-census.ts'
 import type { StoreCore } from '../store/store-core.ts'
 import type { StoreMetrics, WorkerMetrics } from '../store/store-metrics.ts'
+import type { StatusDocument } from './answers/status-answers.ts'
 
 /** Of the largest and of the busiest cells. */
 const CELLS_SHOWN = 5
 /** Of the cells that could not be restored; each has its line in the log. */
 const FAILURES_SHOWN = 20
 
-/** What `cellstore status` shows. */
-export type StatusDocument = ReturnType<typeof encodeStatus>
-
-export function encodeStatus(core: StoreCore, metrics: StoreMetrics, census: Census) {
+export function encodeStatus(core: StoreCore, metrics: StoreMetrics, census: Census): StatusDocument {
   const { clock, observed } = core
   const now = clock.now()
   return {
@@ -63,7 +61,6 @@ function encodeBackups({ backups }: StoreMetrics, now: number) {
   const { oldestChangeAt, objectStore } = backups
   return {
     object_store: objectStore.url,
-    /** Null while it answers. */
     object_store_lost_at: timeOf(objectStore.lostAt),
     lag_ms: oldestChangeAt === null ? 0 : Math.max(0, now - oldestChangeAt),
     oldest_change_at: timeOf(oldestChangeAt),
@@ -88,7 +85,6 @@ function encodeShipping(shipping: ShippingStatus | undefined) {
     lag_ms: shipping.lagMs,
     waiting_bytes: shipping.waitingBytes,
     without_history: shipping.withoutHistory,
-    /** Null while it works. */
     failing_since: timeOf(shipping.failingSince),
     last_object: shipping.lastObject,
     objects: shipping.objects,
@@ -107,9 +103,7 @@ function encodeRecovery(core: StoreCore, { backups }: StoreMetrics) {
     failed,
     bytes,
     started_at: timeOf(startedAt),
-    /** Null while it runs. */
     ended_at: timeOf(endedAt),
-    /** Null while nobody knows. */
     eta_ms: etaMs ?? null,
     failures: [...(core.recovery?.failures ?? [])]
       .slice(0, FAILURES_SHOWN)

@@ -70,6 +70,18 @@ test.each([
     workers: hasWorkers ? { running: COUNT, ended: {}, operations_waiting: 0, bytes_waiting: 0 } : null,
     failures: [],
   })
+  // A key with the access owner gets the same over HTTP, and no other key does.
+  const { key } = await place.json<{ key: string }>(
+    'keys',
+    'create',
+    '--owner',
+    '--account',
+    String(account_id),
+  )
+  const { body } = await node.request('GET', '/v1/status', undefined, key)
+  expect(Object.keys(body)).toEqual(Object.keys(status))
+  expect(body).toMatchObject({ pid: node.pid, commits: 1, failures: [] })
+  expect((await node.request('GET', '/v1/status')).status).toBe(403)
   const text = await place.text('status')
   expect(text).toMatch(/^cellstore \d.*, process \d+, up /)
   expect(text).toContain('1 cell to back up')

@@ -4,6 +4,18 @@ import { ConsoleNode, test, useBrowser } from '../support/console/browser.ts'
 
 useBrowser()
 
+/** The status of a restore that waits for its turn. */
+const RUNNING = {
+  id: '',
+  state: 'running',
+  bytes_done: 0,
+  bytes_total: null,
+  eta_ms: null,
+  started_at: new Date(0).toISOString(),
+  ended_at: null,
+  result: null,
+  problem: null,
+}
 const SHIPS_OFTEN = ['--max-lag', '1s']
 
 /** A cell with a table, of which a version is stored, and that has changed since. */
@@ -90,6 +102,48 @@ describe('the time of a cell', () => {
       .click()
     await page.getByRole('button', { name: 'See what a restore would do' }).click()
     await page.getByRole('region', { name: 'What a restore would do' }).waitFor()
+  })
+
+  test('says what each version stays for; an owner pins one', async () => {
+    const { node, id } = await open()
+    const owner = await node.place.json<{ key: string }>('keys', 'create', '--owner')
+    const page = await node.signedIn(`#/cells/${id}/time`, { key: owner.key })
+    const versions = page.getByRole('region', { name: 'Versions', exact: true })
+    await versions.getByText(/^Versions stay by their age: all:1d/).waitFor()
+    await versions
+      .getByRole('button', { name: /^Pin backup-/ })
+      .first()
+      .click()
+    await versions.getByRole('cell', { name: 'pinned' }).waitFor()
+    const { versions: kept } = (await node.ask('GET', `/databases/${id}/retention`)) as {
+      versions: { reason: string }[]
+    }
+    expect(kept.map(({ reason }) => reason)).toContain('pinned')
+    await versions.getByRole('button', { name: /^Unpin backup-/ }).click()
+    await versions.getByRole('cell', { name: 'pinned' }).waitFor({ state: 'detached' })
+  })
+
+  test('a restore that waits can be cancelled, and leaves the cell as it is', async () => {
+    const { page, node, id } = await open()
+    await page.getByRole('button', { name: 'See what a restore would do' }).click()
+    await page.getByRole('button', { name: 'Restore in place' }).waitFor()
+    // As for a restore that takes long: what the server says of this one comes late.
+    let isCanceled = false
+    await page.route(/\/restores\/[0-9a-f-]+$/, async (route) => {
+      isCanceled ||= route.request().method() === 'DELETE'
+      if (isCanceled) await route.continue()
+      else await route.fulfill({ json: RUNNING })
+    })
+    await page.route(/\/restore$/, async (route) => {
+      const answer = await route.fetch()
+      RUNNING.id = ((await answer.json()) as { id: string }).id
+      await route.fulfill({ status: 202, json: RUNNING })
+    })
+    await page.getByRole('button', { name: 'Restore in place' }).click()
+    await page.getByRole('status').getByRole('button', { name: 'Cancel' }).click()
+    await page.getByRole('progressbar').waitFor({ state: 'detached' })
+    expect(isCanceled).toBe(true)
+    expect((await node.ask('GET', `/databases/${id}/restores/${RUNNING.id}`))['state']).not.toBe('running')
   })
 
   test('brings a deleted cell back', async () => {

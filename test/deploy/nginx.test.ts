@@ -112,10 +112,12 @@ whereInstalled('an address has so many requests under way, and a problem documen
   const watch = victim.head('GET', `/v1/databases/${victim.cell}/changes`)
   const body = victim.head('PUT', victim.kv('k'), JSON_TYPE, 'Content-Length: 10')
   const held = many(OF_AN_ADDRESS, (i) => exchange(victim.port, i < 50 ? watch : body, ATTACKER))
-  await until(
-    async () => (await answer(victim, '/healthz', ATTACKER))?.status === 429,
-    'the bound is reached',
-  )
+  await until(async () => {
+    if ((await answer(victim, '/healthz', ATTACKER))?.status === 429) return true
+    // On a busy machine some of the others have ended before the last one came.
+    held.push(exchange(victim.port, body, ATTACKER))
+    return false
+  }, 'the bound is reached')
   const refused = await answer(victim, '/healthz', ATTACKER)
   expect(refused?.headers.get('content-type')).toBe('application/problem+json')
   expect(refused?.headers.get('retry-after')).toBe('1')

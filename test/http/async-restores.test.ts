@@ -131,6 +131,23 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
     expect(await ended(location)).toMatchObject({ state: 'succeeded' })
   })
 
+  test('one that is cancelled changes nothing and says so; another one runs after it', async () => {
+    const location = await held()
+    const cancel = bench.send({ method: 'DELETE', path: location })
+    bench.objectStore.open()
+    const { status, json } = await cancel
+    expect({ status, json }).toMatchObject({ status: 200, json: { state: 'failed', result: null } })
+    expect((json as { problem: unknown }).problem).toMatchObject({ status: 409, code: 'restore_canceled' })
+    expect(await ended(location)).toEqual(json)
+    expect(valueNow()).toBe('newer')
+    const next = (await begin()).headers.get('location') as string
+    expect(await ended(next)).toMatchObject({ state: 'succeeded' })
+    expect(valueNow()).toBe('as it was')
+    // Too late: it stays what it is.
+    expect((await bench.send({ method: 'DELETE', path: next })).json).toMatchObject({ state: 'succeeded' })
+    expect(valueNow()).toBe('as it was')
+  })
+
   test('the status is the account’s alone, and the cell’s', async () => {
     const location = await held()
     const get = (path: string, key = bench.key) => bench.send({ method: 'GET', path, key })
@@ -139,6 +156,8 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
     const other = bench.store.createCell({ accountId: bench.accountId }).id
     checkProblem(await get(location.replace(bench.cell, other)), 404, { code: 'restore_not_found' })
     checkProblem(await get(`${location}x`), 404, { code: 'restore_not_found' })
+    const others = await bench.send({ method: 'DELETE', path: location, key: bench.strangerKey })
+    checkProblem(others, 404, { code: 'cell_not_found' })
     bench.objectStore.open()
     expect(await ended(location)).toMatchObject({ state: 'succeeded' })
   })

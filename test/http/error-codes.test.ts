@@ -20,6 +20,7 @@ const REACHED_ELSEWHERE: CellErrorCode[] = [
   'invalid_json', // request-bodies
   'shutting_down', // node-server, shutdown
   'rate_limited', // rate-limiter
+  'restore_canceled', // async-restores
   'headers_too_large', // node-server
   'request_timeout', // node-server
   'internal', // below
@@ -80,7 +81,16 @@ const DOCUMENTED: [status: number, codes: CellErrorCode[]][] = [
     ['invalid_json', 'invalid_request', 'invalid_key', 'invalid_ttl', 'invalid_version', 'invalid_parameter'],
   ],
   [400, ['not_an_integer', 'integer_overflow', 'idempotency_not_supported']],
-  [409, ['idempotency_in_progress', 'constraint_violation', 'no_backup', 'restore_in_progress']],
+  [
+    409,
+    [
+      'idempotency_in_progress',
+      'constraint_violation',
+      'no_backup',
+      'restore_in_progress',
+      'restore_canceled',
+    ],
+  ],
   [409, ['name_taken']],
   [422, ['idempotency_key_reused', 'backup_corrupt', 'invalid_database']],
   [

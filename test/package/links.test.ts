@@ -22,6 +22,21 @@ test.each(PAGES)('each test and program that %s names exists', (page) => {
   expect(missing).toEqual([])
 })
 
+/** Words, so that a page is read to its end. */
+const WORDS_MAX: [page: string, max: number][] = [
+  ['docs/architecture.md', 3_000],
+  ['docs/promises.md', 3_500],
+  ...fs.globSync('docs/decisions/*.md', { cwd: PROJECT }).map((page): [string, number] => [page, 400]),
+]
+
+test.each(WORDS_MAX)('%s has at most %i words', (page, max) => {
+  expect(read(page).split(/\s+/).filter(Boolean).length).toBeLessThanOrEqual(max)
+})
+
+test('CHANGELOG.md has at most 120 lines', () => {
+  expect(read('CHANGELOG.md').trimEnd().split('\n').length).toBeLessThanOrEqual(120)
+})
+
 function leadsSomewhere(page: string, link: string): boolean {
   const [to = '', title] = link.split('#')
   const target = to === '' ? page : path.join(path.dirname(page), to)

@@ -3,9 +3,11 @@ import type { CellErrorCode } from '../../../src/errors.ts'
 import {
   backupAnswer,
   backupPageAnswer,
+  pinAnswer,
   restoreAnswer,
   restorePlanAnswer,
   restoreStatusAnswer,
+  retentionAnswer,
 } from '../../../src/http/answers/backup-answers.ts'
 import { noted } from '../../../src/service/json/schema-notes.ts'
 import type { Operations } from '../operation.ts'
@@ -16,6 +18,8 @@ const BACKUPS: readonly CellErrorCode[] = [
   'quota_exceeded',
   'restore_in_progress',
 ]
+
+const PINS: readonly CellErrorCode[] = ['object_store_not_configured', 'backup_not_found', 'invalid_version']
 
 /** Backups of a cell. */
 export const BACKUP_OPERATIONS: Operations = {
@@ -41,6 +45,27 @@ export const BACKUP_OPERATIONS: Operations = {
     answer: backupPageAnswer,
     codes: ['object_store_not_configured'],
   },
+  'GET /v1/databases/{id}/retention': {
+    id: 'getRetention',
+    tag: 'Backups',
+    summary: 'Which versions of the cell stay, which go, and why',
+    answer: retentionAnswer,
+    codes: ['object_store_not_configured'],
+  },
+  'POST /v1/databases/{id}/backups/pin': {
+    id: 'pinBackup',
+    tag: 'Backups',
+    summary: 'Keep a version, whatever the plans say, for a key with the access owner',
+    answer: pinAnswer,
+    codes: PINS,
+  },
+  'POST /v1/databases/{id}/backups/unpin': {
+    id: 'unpinBackup',
+    tag: 'Backups',
+    summary: 'Let the plans decide over a version again',
+    answer: pinAnswer,
+    codes: PINS,
+  },
   'POST /v1/databases/{id}/restore': {
     id: 'restore',
     tag: 'Backups',
@@ -62,6 +87,13 @@ export const BACKUP_OPERATIONS: Operations = {
     id: 'getRestore',
     tag: 'Backups',
     summary: 'How far a restore is that was answered before its end',
+    answer: restoreStatusAnswer,
+    codes: ['restore_not_found'],
+  },
+  'DELETE /v1/databases/{id}/restores/{restore_id}': {
+    id: 'cancelRestore',
+    tag: 'Backups',
+    summary: 'Cancel a restore that was answered before its end, and say how it ended',
     answer: restoreStatusAnswer,
     codes: ['restore_not_found'],
   },

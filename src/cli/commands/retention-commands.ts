@@ -2,7 +2,7 @@ import { createInterface } from 'node:readline/promises'
 import type { Command } from 'commander'
 import { counted } from '../../base/counted.ts'
 import { CellError } from '../../errors.ts'
-import type { PruneDocument } from '../../http/retention-actions.ts'
+import type { RetentionDocument } from '../../http/answers/backup-answers.ts'
 import { addPlanFlags, addStoreFlags, planOrDefault, type StoreFlags } from '../flags.ts'
 import { examples, formatBytes, formatTable, printNote, printResult } from '../output.ts'
 import { allCells, checkCellOrAll, runOwnerCommand } from '../owner-command.ts'
@@ -37,7 +37,7 @@ function addPrune(backups: Command): void {
       checkCellOrAll(command, cell, all)
       return runOwnerCommand(flags, async (client) => {
         const cells = cell === undefined ? (await allCells(client)).map(({ id }) => id) : [cell]
-        const results: ({ id: string } & PruneDocument)[] = []
+        const results: ({ id: string } & RetentionDocument)[] = []
         for (const id of cells) results.push({ id, ...(await client.prune({ cell: id, dryRun })) })
         printResult({ dry_run: dryRun === true, databases: results }, flags.json, () =>
           results.map((result) => showPruned(result, dryRun === true)).join('\n'),
@@ -57,7 +57,7 @@ const WHY: Readonly<Record<string, string>> = {
   needed: 'a version that stays needs it',
 }
 
-function showPruned({ id, plan, versions }: { id: string } & PruneDocument, dryRun: boolean): string {
+function showPruned({ id, plan, versions }: { id: string } & RetentionDocument, dryRun: boolean): string {
   const count = (...actions: string[]) => versions.filter(({ action }) => actions.includes(action)).length
   const removed = dryRun ? 'to remove' : 'removed'
   const summary = `${id}: ${count('keep')} stay, ${count('mark', 'wait')} marked, ${count('remove')} ${removed} (${plan})`

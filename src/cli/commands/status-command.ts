@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { systemClock } from '../../base/clock.ts'
 import { counted } from '../../base/counted.ts'
-import type { StatusDocument } from '../../http/status-document.ts'
+import type { StatusDocument } from '../../http/answers/status-answers.ts'
 import { addStoreFlags, type StoreFlags } from '../flags.ts'
 import { examples, formatBytes, formatTable, printResult } from '../output.ts'
 

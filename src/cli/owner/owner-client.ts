@@ -8,10 +8,13 @@ import type { RevokedKeyDocument } from '../../http/answers/api-key-answers.ts'
 import type {
   BackupDocument,
   BackupPageDocument,
+  PinDocument,
   RestoreDocument,
   RestorePlanDocument,
+  RetentionDocument,
 } from '../../http/answers/backup-answers.ts'
 import type { CellSummaryDocument, DeletedCellDocument } from '../../http/answers/cell-answers.ts'
+import type { StatusDocument } from '../../http/answers/status-answers.ts'
 import type {
   CellDocument,
   CellPageDocument,
@@ -20,8 +23,7 @@ import type {
   RotatedKeyDocument,
 } from '../../http/owner-routes.ts'
 import type { RecoverDocument } from '../../http/recover-actions.ts'
-import type { PinDocument, PlanDocument, PruneDocument, PurgeDocument } from '../../http/retention-actions.ts'
-import type { StatusDocument } from '../../http/status-document.ts'
+import type { PlanDocument, PurgeDocument } from '../../http/retention-actions.ts'
 import type { StoreDocument, VerifyDocument } from '../../http/verify-actions.ts'
 import type { SqlDocument } from '../../service/json/sql-answers.ts'
 import { errorOfProblem } from '../problem-error.ts'
@@ -160,9 +162,13 @@ const OWNER_OPERATIONS = {
   /** Proves that a version, by default the newest, can be restored. @throws `backup_corrupt` with the object and the member */
   verify: operation<VerifyInput, VerifyDocument>('POST', '/databases/{cell}/backups/verify'),
   /** Removes what the cell's plan no longer keeps, and marks what goes next. */
-  prune: operation<PruneInput, PruneDocument>('POST', '/databases/{cell}/backups/prune', ({ dryRun }) => ({
-    dry_run: dryRun,
-  })),
+  prune: operation<PruneInput, RetentionDocument>(
+    'POST',
+    '/databases/{cell}/backups/prune',
+    ({ dryRun }) => ({
+      dry_run: dryRun,
+    }),
+  ),
   /** Removes all backups of a deleted cell. */
   purge: operation<OfCell, PurgeDocument>('POST', '/databases/{cell}/backups/purge', ({ cell }) => ({
     confirm: cell,

@@ -1,8 +1,9 @@
 import packageJson from '../../../package.json' with { type: 'json' }
+import type { StatusDocument } from '../../http/answers/status-answers.ts'
 import type { NodeServer } from '../../http/node-server.ts'
 import type { NodeView } from '../../http/node-view.ts'
 import { RequestCounts } from '../../http/request-counts.ts'
-import { encodeStatus, type StatusDocument } from '../../http/status-document.ts'
+import { encodeStatus } from '../../http/status-document.ts'
 import type { ServedStore } from './served-store.ts'
 
 /** The files of all cells are looked at once in this time, if anybody asks for metrics. */
@@ -20,9 +21,9 @@ export class NodeObserver implements NodeView {
     this.#store = store
   }
 
-  async status(): Promise<StatusDocument> {
+  async status(censusAgeMs = 0): Promise<StatusDocument> {
     const { core, metrics } = this.#store
-    return encodeStatus(core, metrics(), await core.census.take())
+    return encodeStatus(core, metrics(), await core.census.take(censusAgeMs))
   }
 
   async metrics(): Promise<string> {

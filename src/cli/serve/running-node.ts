@@ -58,14 +58,13 @@ export class RunningNode {
     const logger = core.settings.log
     try {
       const accessLogger = flags.logLevel === 'debug' ? accessLog : undefined
-      const parts = { logger, accessLogger, service, counts }
+      const parts = { logger, accessLogger, service, counts, node: observer }
       const console = flags.console ? consoleListener() : undefined
       const server = new NodeServer(core, serverOptions(limits, { ...parts, console }))
       observer.server = server
       node.#server = server
       const firstKey = await issueFirstKey(core, rootKey, flags.objectStoreWait, log)
-      const ownerParts = { logger, accessLogger, service, counts, node: observer }
-      node.#owner = await startOwnerServer(core, paths, left, ownerParts)
+      node.#owner = await startOwnerServer(core, paths, left, parts)
       const metricsAddress = await node.#serveMetrics(flags, observer)
       const address = await listen(server, flags.host, flags.port)
       // From here on nothing waits: connections may come in, and none is read before this turn of the event loop is over.

@@ -2,13 +2,15 @@ import { useEffect, useState } from 'preact/hooks'
 
 /** The page's own addresses stand behind the `#`: the server has one page. `#/cells/{id}/sql` is `['cells', id, 'sql']`. */
 export function useRoute(): readonly string[] {
-  const [route, setRoute] = useState(read)
+  const [hash, setHash] = useState(location.hash)
   useEffect(() => {
-    const changed = () => setRoute(read())
+    const changed = () => setHash(location.hash)
     addEventListener('hashchange', changed)
+    // It may have changed since it was drawn: this comes later.
+    changed()
     return () => removeEventListener('hashchange', changed)
   }, [])
-  return route
+  return segmentsOf(hash)
 }
 
 export function hrefTo(...route: readonly string[]): string {
@@ -19,8 +21,8 @@ export function goTo(...route: readonly string[]): void {
   location.hash = hrefTo(...route)
 }
 
-function read(): readonly string[] {
-  const segments = location.hash.replace(/^#\/?/, '').split('/')
+function segmentsOf(hash: string): readonly string[] {
+  const segments = hash.replace(/^#\/?/, '').split('/')
   return segments.filter((each) => each !== '').map(decode)
 }
 

@@ -12,7 +12,11 @@ export function useSession(): Session {
 
 /** Its value now; the component is drawn again when it changes. */
 export function useChannel<T>(channel: Channel<T>): T {
-  const [, draw] = useState({})
-  useEffect(() => channel.listen(() => draw({})), [channel])
-  return channel.value
+  const [value, setValue] = useState(channel.value)
+  useEffect(() => {
+    // It may have changed since it was drawn: this comes later.
+    setValue(() => channel.value)
+    return channel.listen(() => setValue(() => channel.value))
+  }, [channel])
+  return value
 }

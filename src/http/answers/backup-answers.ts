@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import type { KeepReason } from '../../backup/versions/retention-verdicts.ts'
 import { count, duration, nextCursor, time, uuid } from '../../service/json/answer-fields.ts'
 import { noted } from '../../service/json/schema-notes.ts'
 import { problemAnswer } from './problem-document.ts'
@@ -93,8 +94,52 @@ export const backupPageAnswer = z.object({
   }),
 })
 
+export const pinAnswer = z.object({ version, pinned: z.boolean() })
+
+const REASONS = [
+  'pinned',
+  'current',
+  'proven',
+  'unproven',
+  'spare',
+  'history',
+  'damaged',
+  'needed',
+  'plan',
+] as const satisfies readonly KeepReason[]
+
+export const retentionAnswer = noted(
+  z.object({
+    plan: noted(z.string(), { description: 'For the versions that the node or its owner made.' }),
+    tenant_plan: noted(z.string(), { description: 'For those that were requested with a key.' }),
+    versions: z.array(
+      z.object({
+        version,
+        size_bytes: count,
+        created_at: time,
+        origin: noted(z.enum(['schedule', 'owner', 'tenant']), { description: 'Who made it.' }),
+        restorable: noted(z.boolean(), {
+          description: 'False: it is known to be damaged, or what it rests on is damaged or missing.',
+        }),
+        action: noted(z.enum(['keep', 'mark', 'wait', 'remove']), {
+          description:
+            'mark: it goes in a day; wait: it was marked less than a day ago; remove: it goes next.',
+        }),
+        reason: noted(z.enum(REASONS).nullable(), {
+          description: 'Why it stays; null if nothing keeps it.',
+        }),
+        step: noted(z.string().nullable(), { description: 'The step of the plan that keeps it.' }),
+        marked_at: time.nullable(),
+      }),
+    ),
+  }),
+  { id: 'Retention' },
+)
+
 export type BackupDocument = z.infer<typeof backupAnswer>
 export type RestoreDocument = z.infer<typeof restoreAnswer>
 export type RestorePlanDocument = z.infer<typeof restorePlanAnswer>
 export type RestoreStatusDocument = z.infer<typeof restoreStatusAnswer>
 export type BackupPageDocument = z.infer<typeof backupPageAnswer>
+export type PinDocument = z.infer<typeof pinAnswer>
+export type RetentionDocument = z.infer<typeof retentionAnswer>

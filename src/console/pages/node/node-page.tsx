@@ -1,10 +1,12 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useState } from 'preact/hooks'
 import { count, moment, span } from '../../parts/format.ts'
 import { type Column, PagedTable } from '../../parts/paged-table.tsx'
 import { useChannel, useSession } from '../../parts/use-session.ts'
 import { every } from '../../session/browser-clock.ts'
 import type { Exchange } from '../../session/exchanges.ts'
-import type { Chart } from './chart.ts'
+import { Figure } from './figure.tsx'
+import { LineChart } from './line-chart.tsx'
+import { NodeStatus } from './node-status.tsx'
 
 const LOOK_MS = 2_000
 
@@ -14,13 +16,11 @@ interface Health {
   damaged: number | null
 }
 
-/** How the node does, as far as the HTTP interface says: its health, and how it answers this page. */
+/** How the node does: its health, how it answers this page, and for its owner all that it tells. */
 export function NodePage() {
-  const { client, exchanges } = useSession()
+  const { client, exchanges, may } = useSession()
   const recent = useChannel(exchanges.recent)
   const [health, setHealth] = useState<Health>()
-  const place = useRef<HTMLDivElement>(null)
-  const chart = useRef<Chart | undefined>(undefined)
   useEffect(() => {
     const ending = new AbortController()
     const look = async () => {
@@ -42,25 +42,8 @@ export function NodePage() {
       ending.abort()
     }
   }, [client])
-  useEffect(() => {
-    let isGone = false
-    const load = async () => {
-      const { openChart } = await import('./chart.ts')
-      if (isGone) return
-      chart.current = openChart(place.current as HTMLDivElement, 'Answer', 'ms')
-      draw(chart.current, exchanges.recent.value)
-    }
-    // The table below says the same.
-    load().catch(() => {})
-    return () => {
-      isGone = true
-      chart.current?.close()
-    }
-  }, [exchanges])
-  useEffect(() => {
-    if (chart.current !== undefined) draw(chart.current, recent)
-  }, [recent])
   const answered = recent.flatMap(({ status, ms }) => (status === null ? [] : [ms])).sort((a, b) => a - b)
+  const points = recent.map(({ at, status, ms }) => ({ at, value: status === null ? null : ms }))
   const failed = recent.filter(({ status }) => status === null || status >= 500).length
   return (
     <main>
@@ -87,17 +70,17 @@ export function NodePage() {
         <Figure name="Median answer" value={quantile(answered, 0.5)} />
         <Figure name="99 of 100 within" value={quantile(answered, 0.99)} />
       </dl>
-      <div class="notice plain">
-        <p>
-          Requests of all accounts, commits, lag, workers, slow statements and failures are for the owner of
-          the machine: <code>cellstore status</code>, the log, and <code>--metrics-port</code>. No API key
-          sees them.
-        </p>
-      </div>
-      <section aria-label="Answers over time" class="chart">
-        <h2>Answers to this page, in ms</h2>
-        <div ref={place} class="chart-place" />
-      </section>
+      {may.owner ? (
+        <NodeStatus />
+      ) : (
+        <div class="notice plain">
+          <p>
+            The whole node is for its owner: sign in with a key that{' '}
+            <code>cellstore keys create --owner</code> has made.
+          </p>
+        </div>
+      )}
+      <LineChart title="Answers to this page" unit="ms" points={points} />
       <section class="versions" aria-label="Requests of this page">
         <h2>Requests of this page</h2>
         <PagedTable label="Requests" rows={[...recent].reverse()} keyOf={(_, at) => at} columns={COLUMNS} />
@@ -119,22 +102,6 @@ const COLUMNS: Column<Exchange>[] = [
   { name: 'Time', by: ({ ms }) => ms, isNumber: true, cell: ({ ms }) => span(ms) },
   { name: 'Request id', cell: ({ requestId }) => <code class="id">{requestId ?? ''}</code> },
 ]
-
-function Figure({ name, value }: { name: string; value: string }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{value}</dd>
-    </div>
-  )
-}
-
-function draw(chart: Chart, recent: readonly Exchange[]): void {
-  chart.set(
-    recent.map(({ at }) => at / 1_000),
-    recent.map(({ status, ms }) => (status === null ? null : ms)),
-  )
-}
 
 function quantile(sorted: readonly number[], share: number): string {
   const value = sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))]

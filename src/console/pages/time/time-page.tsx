@@ -75,6 +75,10 @@ export function TimePage({ id, name, isDeleted, onChanged }: TimePageProps) {
     history.reload()
     onChanged()
   })
+  // The restore itself then says that it was canceled.
+  const cancel = useWork(async (signal, restoreId: string) => {
+    await client.cancelRestore({ id, restore_id: restoreId }, { signal })
+  })
   const store = useWork(async (signal) => {
     await client.backup({ id }, { signal })
     history.reload()
@@ -195,10 +199,17 @@ export function TimePage({ id, name, isDeleted, onChanged }: TimePageProps) {
             </section>
           )}
           {restore.isRunning && (
-            <Progress label={progressOf(status)} done={status?.bytes_done} total={status?.bytes_total} />
+            <Progress
+              label={progressOf(status)}
+              done={status?.bytes_done}
+              total={status?.bytes_total}
+              {...(status === undefined ? {} : { onCancel: () => void cancel.run(status.id) })}
+            />
           )}
           <Failure error={restore.error} />
+          <Failure error={cancel.error} />
           <Versions
+            id={id}
             versions={loaded.versions}
             onChoose={(each) => {
               setVersion(each.version)
