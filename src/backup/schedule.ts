@@ -3,6 +3,7 @@ import { backOffMs } from '../base/back-off.ts'
 import type { Clock, Timer } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
 import { unlessAborted } from '../base/unless-aborted.ts'
+import { cellNotFound } from '../catalog/cell-registry.ts'
 import { CellError } from '../errors.ts'
 import type { Need } from './archiver/job.ts'
 import type { BackupProgress } from './changes/backup-progress.ts'
@@ -112,7 +113,7 @@ export class BackupSchedule {
    * Asks for a version that a cell needs, whatever the intervals are: it is due now, and tried until there is one. All who wait for
    * the same cell share it.
    *
-   * @returns once a version is stored that began after this call @throws `store_closed`
+   * @returns once a version is stored that began after this call @throws `cell_not_found`, `store_closed`
    */
   async needsBase(cellId: string, reason: BaseReason): Promise<void> {
     // It may lack what has happened since its cut.
@@ -184,13 +185,13 @@ export class BackupSchedule {
   #dueNow(cellId: string): Due | undefined {
     const progress = this.#cells.find(cellId)
     const due = progress && this.#dueOf(progress)
-    if (due === undefined) this.#ended(cellId)
+    if (due === undefined) this.#forget(cellId)
     return due
   }
 
-  /** The cell is stored, or gone. */
-  #ended(cellId: string): void {
-    this.#needed.get(cellId)?.resolve()
+  /** The cell is stored, or gone: then it is not stored for those who still wait. */
+  #forget(cellId: string): void {
+    this.#needed.get(cellId)?.reject(cellNotFound())
     this.#needed.delete(cellId)
     this.#jitter.delete(cellId)
     this.#notBefore.delete(cellId)
@@ -201,7 +202,7 @@ export class BackupSchedule {
   #planCell(cellId: string): void {
     const progress = this.#cells.find(cellId)
     if (progress !== undefined) this.#plan(progress)
-    else if (this.#needed.has(cellId)) this.#ended(cellId)
+    else if (this.#needed.has(cellId)) this.#forget(cellId)
   }
 
   /** A cell under backup is planned when the backup ends. */
@@ -262,7 +263,10 @@ export class BackupSchedule {
     const run = this.#run as RunBackup
     // It completes what somebody has asked for: in the archiver it comes before what nobody waits for.
     const ended = run(cellId, kind, { signal }, reason === URGENT ? 'requested' : 'background').then(
-      () => this.#ended(cellId),
+      () => {
+        this.#needed.get(cellId)?.resolve()
+        this.#forget(cellId)
+      },
       (err) => {
         // It was deleted meanwhile, or another backup has all of it.
         if (this.#dueNow(cellId) === undefined) return

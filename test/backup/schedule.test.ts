@@ -477,7 +477,7 @@ describe('A version that a cell needs', () => {
     expect(seen[0]).toEqual(STORED)
   })
 
-  test('is needed no more once the cell is gone, without a word, and fails when the schedule stops', async () => {
+  test('fails without a word once the cell is gone, and when the schedule stops', async () => {
     const backups = new PlannedBackups()
     const schedule = backups.schedule({ concurrency: 1 })
     backups.quick = false
@@ -488,7 +488,7 @@ describe('A version that a cell needs', () => {
     backups.cells.delete('gone')
     backups.running.shift()?.end(new CellError('cell_not_found', 'gone'))
     await turns()
-    expect(seen).toEqual([STORED, {}])
+    expect(seen).toEqual([{ outcome: 'cell_not_found' }, {}])
     await schedule.stop()
     await turns()
     expect(seen[1]).toEqual({ outcome: 'store_closed' })

@@ -46,7 +46,7 @@ export class RefusedRestores {
     const outdated = new AbortController()
     needsBase(cellId).then(
       () => outdated.abort(),
-      // The cell is gone, or the store is being closed: the next start makes the version.
+      // The store is being closed, or the cell is gone, and may be restored: its marks must go.
       () => {},
     )
     const signal = AbortSignal.any([this.#abort.signal, outdated.signal])
