@@ -88,7 +88,7 @@ kept. The shell opens no transactions, because other writers of the cell would w
 | \`CELLSTORE_ROOT_KEY\` | the first key of a new store, for \`serve\` |
 
 An empty variable counts as not set, except for \`CELLSTORE_HISTORY\`. One that starts with \`CELLSTORE_\` and is not known is refused. A flag wins over its
-variable. The limits of \`serve\` have flags and variables too: [limits.md](limits.md).
+variable. The limits that \`serve\` can set have flags and variables too: [limits.md](limits.md).
 `
 
 /** Flags that many commands have: the page lists them once. */

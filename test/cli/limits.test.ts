@@ -2,7 +2,7 @@ import { Command } from 'commander'
 import { describe, expect, test, vi } from 'vitest'
 import { dropUnsetVariables, VARIABLES } from '../../src/cli/environment.ts'
 import { reportError } from '../../src/cli/report-error.ts'
-import { memberOf, spell, variableOf } from '../../src/cli/serve/limits/limit-row.ts'
+import { type LimitRow, memberOf, spell, variableOf } from '../../src/cli/serve/limits/limit-row.ts'
 import { LIMIT_ROWS, LIMITS, limitsFrom } from '../../src/cli/serve/limits/limits.ts'
 import { addServeFlags } from '../../src/cli/serve/serve-flags.ts'
 import { resolveSettings } from '../../src/store/settings.ts'
@@ -32,8 +32,8 @@ function refusalOf(args: string[]): unknown {
 describe('The limits of a node', () => {
   test('are the defaults of the code without flags', () => {
     const values = read([])
-    for (const [group, { rows }] of Object.entries(LIMITS)) {
-      const defaults = Object.entries(rows).filter(([, row]) => row.default !== undefined)
+    for (const [group, rows] of Object.entries(LIMITS)) {
+      const defaults = Object.entries<LimitRow>(rows).filter(([, row]) => row.default !== undefined)
       expect(values[group as keyof typeof values]).toEqual(
         Object.fromEntries(defaults.map(([setting, row]) => [setting, row.default])),
       )
@@ -85,17 +85,17 @@ describe('The limits of a node', () => {
       '2GiB',
       '--value-bytes',
       '4096',
-      '--key-bytes',
+      '--wal-bytes',
       '2KiB',
       '--worker-memory',
       '512',
-      '--hold',
+      '--wait',
       '40ms',
       '--statement-timeout',
       '2m',
     ])
-    expect(limits).toMatchObject({ cellBytesMax: 2 ** 31, valueBytesMax: 4_096, keyBytesMax: 2_048 })
-    expect(workers).toMatchObject({ memoryMax: 2 ** 29, holdMs: 40 })
-    expect(http.statementMsMax).toBe(120_000)
+    expect(limits).toMatchObject({ cellBytesMax: 2 ** 31, valueBytesMax: 4_096, walBytesMax: 2_048 })
+    expect(workers).toEqual({ memoryMax: 2 ** 29 })
+    expect(http).toMatchObject({ requestDeadlineMs: 40, statementMsMax: 120_000 })
   })
 })

@@ -137,7 +137,7 @@ test.each([
   'a node %s brings all cells back without a request, also if it is killed in the middle',
   async (_, workers) => {
     const { place, ids, key } = await lostPlace(30)
-    const flags = ['--workers', workers, '--recoveries-at-once', '1']
+    const flags = ['--workers', workers, '--restores-at-once', '2']
     const first = await place.serve(...flags)
     await until(() => here(place, ids).length > 2, 'some cells are back')
     first.child.kill('SIGKILL')

@@ -1,15 +1,27 @@
 import { Command } from 'commander'
 import { expect, test, vi } from 'vitest'
+import { DEFAULT_LIMITS } from '../../src/base/limits.ts'
 import { limitsFrom } from '../../src/cli/serve/limits/limits.ts'
+import { serverOptions } from '../../src/cli/serve/running-node.ts'
 import { addServeFlags, type ServeFlags } from '../../src/cli/serve/serve-flags.ts'
 import { storeOptions } from '../../src/cli/serve/served-store.ts'
+import { DEFAULT_MEMORY_LIMITS } from '../../src/http/memory-budgets.ts'
 import { resolveSettings } from '../../src/store/settings.ts'
 
-/** The settings of backups in the store that `serve` opens. */
-function backupsOf(args: string[]) {
-  const flags = addServeFlags(new Command('serve').exitOverride()).parse(args, { from: 'user' }).opts()
-  return resolveSettings(storeOptions(flags as ServeFlags, limitsFrom(flags))).backups
+const MIB = 1_048_576
+
+/** The settings of the store that `serve` opens, and of the server in front of it. */
+function nodeOf(args: string[]) {
+  const command = new Command('serve').exitOverride().configureOutput({ writeErr: () => {} })
+  const flags = addServeFlags(command).parse(args, { from: 'user' }).opts()
+  const limits = limitsFrom(flags)
+  return {
+    store: resolveSettings(storeOptions(flags as ServeFlags, limits)),
+    server: serverOptions(limits, {}),
+  }
 }
+
+const backupsOf = (args: string[]) => nodeOf(args).store.backups
 
 test.each([
   ['--max-lag', 'off', 'CELLSTORE_MAX_LAG', 'maxLagMs'],
@@ -32,3 +44,58 @@ test('--slow never logs no statement', () => {
   const flags = addServeFlags(new Command('serve').exitOverride())
   expect(flags.parse(['--slow', 'never'], { from: 'user' }).opts()['slow']).toBe(false)
 })
+
+test('the limits without a flag hold under serve with their defaults, and no quota becomes "no limit"', () => {
+  const { store, server } = nodeOf([])
+  expect(store).toMatchObject({
+    limits: DEFAULT_LIMITS,
+    watch: { cellBytesMax: 1_048_576, totalBytesMax: 67_108_864, keepMs: 60_000 },
+    pageCacheBytes: 1_048_576,
+    checkpointBytes: 4_194_304,
+    commitLogBytes: 67_108_864,
+    backups: { recoveryConcurrency: 3, deadlineMs: 86_400_000, remoteWaitMs: 10_000 },
+  })
+  expect(store.quotas).toEqual({
+    cellsMax: 100_000,
+    apiKeysMax: 1_000,
+    idempotencyKeysMax: 10_000,
+    backupsMax: 100_000,
+    creationsPerSecond: 200,
+    nodeCreationsPerSecond: 400,
+    backupsAtOnce: 4,
+    backupReadsAtOnce: 4,
+    backupMibPerSecond: 32,
+  })
+  expect(nodeOf(['--account-cells', '5']).store.quotas).toEqual({ ...store.quotas, cellsMax: 5 })
+  expect(server).toMatchObject({
+    limits: {
+      result: { rowsMax: 10_000, bytesMax: 10_485_760 },
+      memory: DEFAULT_MEMORY_LIMITS,
+      streams: { total: 1_000, perAccount: 100 },
+    },
+  })
+})
+
+test('an account has a quarter of the memory for requests, and room for the largest; never more than there is', () => {
+  const perAccount = (...args: string[]) => {
+    const { bodiesPerAccount = 0, unsentPerAccount = 0 } = nodeOf(args).server.limits?.memory ?? {}
+    return [bodiesPerAccount / MIB, unsentPerAccount / MIB]
+  }
+  expect(perAccount()).toEqual([64, 64])
+  expect(perAccount('--body-memory', '1GiB', '--unsent-memory', '128MiB')).toEqual([256, 32])
+  expect(perAccount('--body-bytes', '100MiB', '--result-bytes', '80MiB')).toEqual([100, 80])
+  expect(perAccount('--body-memory', '1MiB', '--unsent-memory', '16MiB')).toEqual([1, 10])
+})
+
+test('more streams of an account are more of all, and fewer are not', () => {
+  const streamsOf = (count: string) => nodeOf(['--account-streams', count]).server.limits?.streams
+  expect(streamsOf('500')).toEqual({ total: 5_000, perAccount: 500 })
+  expect(streamsOf('5')).toEqual({ total: 1_000, perAccount: 5 })
+})
+
+test.each(['--key-bytes', '--hold', '--account-keys', '--streams'])(
+  '%s, which was a flag of an earlier version, is refused like any unknown one',
+  (flag) => {
+    expect(() => nodeOf([flag, '1'])).toThrow(`unknown option '${flag}'`)
+  },
+)

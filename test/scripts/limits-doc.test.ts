@@ -1,6 +1,6 @@
 import ts from 'typescript'
 import { describe, expect, test } from 'vitest'
-import { limitsDocument } from '../../scripts/limits-doc.ts'
+import { FIXED, limitsDocument } from '../../scripts/limits-doc.ts'
 import { LIMITS } from '../../src/cli/serve/limits/limits.ts'
 import { readProjectFile, readSources, walk } from '../architecture/source.ts'
 
@@ -17,8 +17,12 @@ describe('The errors of limits', () => {
     })
   }
   const text = [...messages].join('\n')
-  const rows = Object.entries(LIMITS).flatMap(([group, { rows }]) =>
-    Object.entries(rows).map(([setting, { over }]) => ({ setting: `${group}.${setting}`, over })),
+  const groups: [string, Record<string, { over: string }>][] = [
+    ...Object.entries(LIMITS),
+    ...Object.entries(FIXED),
+  ]
+  const rows = groups.flatMap(([group, limits]) =>
+    Object.entries(limits).map(([setting, { over }]) => ({ setting: `${group}.${setting}`, over })),
   )
 
   test.each(rows.filter(({ over }) => /`[a-z]+_[a-z_]+`|`busy`/.test(over)))(

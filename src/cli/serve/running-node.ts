@@ -6,8 +6,10 @@ import { StorePaths } from '../../base/store-paths.ts'
 import { CellError, isCellError } from '../../errors.ts'
 import { consoleListener } from '../../http/console-files.ts'
 import { type AccessLogger, DEFAULT_HTTP_LIMITS } from '../../http/handler-options.ts'
+import { DEFAULT_MEMORY_LIMITS } from '../../http/memory-budgets.ts'
 import { METRICS } from '../../http/metrics-audience.ts'
 import { NodeServer, type NodeServerOptions } from '../../http/node-server.ts'
+import { DEFAULT_STREAM_LIMITS } from '../../http/stream-limits.ts'
 import type { StoreCore } from '../../store/store-core.ts'
 import { objectStoreOf } from '../flags.ts'
 import { type OwnerServer, type OwnerServerOptions, serveOwner } from '../owner/owner-server.ts'
@@ -120,21 +122,36 @@ export class RunningNode {
   }
 }
 
-function serverOptions(limits: NodeLimits, parts: NodeServerOptions): NodeServerOptions {
+/** Of the server for accounts: what the flags say, and defaults. */
+export function serverOptions(limits: NodeLimits, parts: NodeServerOptions): NodeServerOptions {
   const { requestDeadlineMs, ...http } = limits.http
-  const { perSecond, burst } = limits.rate
+  const { perSecond } = limits.rate
+  const result = { ...DEFAULT_HTTP_LIMITS.result, ...limits.result }
+  const { bodiesTotal, unsentTotal } = { ...DEFAULT_MEMORY_LIMITS, ...limits.memory }
+  const { bodyBytesMax } = { ...DEFAULT_HTTP_LIMITS, ...http }
+  const { total, perAccount } = { ...DEFAULT_STREAM_LIMITS, ...limits.streams }
   return {
     ...parts,
     limits: {
       ...http,
-      result: { ...DEFAULT_HTTP_LIMITS.result, ...limits.result },
-      memory: { ...DEFAULT_HTTP_LIMITS.memory, ...limits.memory },
-      streams: { ...DEFAULT_HTTP_LIMITS.streams, ...limits.streams },
+      result,
+      memory: {
+        bodiesTotal,
+        bodiesPerAccount: accountPart(bodiesTotal, bodyBytesMax),
+        unsentTotal,
+        unsentPerAccount: accountPart(unsentTotal, result.bytesMax),
+      },
+      streams: { total: Math.max(total, 10 * perAccount), perAccount },
     },
     requestDeadlineMs,
-    rate: perSecond === undefined ? undefined : { perSecond, burst },
+    rate: perSecond === undefined ? undefined : { perSecond },
     connections: limits.connections,
   }
+}
+
+/** Of the memory of all accounts, what one may use while it is alone. The largest single thing must fit. */
+function accountPart(total: number, largest: number): number {
+  return Math.min(total, Math.max(Math.floor(total / 4), largest))
 }
 
 /** Only a store without a catalog needs its object store to start (invariant 14). */

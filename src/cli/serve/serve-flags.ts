@@ -21,7 +21,7 @@ import {
   shortIntervalOption,
 } from '../flags.ts'
 import { limitOption } from './limits/limit-row.ts'
-import { LIMITS } from './limits/limits.ts'
+import { LIMIT_ROWS } from './limits/limits.ts'
 
 /** The flags of `serve`. Durations are in milliseconds. `limitsFrom` reads those of the limits. */
 export interface ServeFlags extends StoreFlags {
@@ -195,14 +195,12 @@ Bytes may have a unit: 65536, 64KiB, 2MiB, 1GiB. Durations have one: 40ms, 30s,
 15m. docs/limits.md says what happens over each limit.
 `
 
-/** Adds a flag for each limit, and `--help-limits`, which lists them: in `--help` they would fill several screens. */
+/** Adds a flag for each of {@link LIMIT_ROWS}, and `--help-limits`, which lists them: in `--help` they would fill a screen. */
 function addLimitFlags(command: Command): Command {
-  const options = Object.values(LIMITS).flatMap(({ title, rows }) =>
-    Object.values(rows).map((row) => limitOption(row).helpGroup(`${title}:`).hideHelp()),
-  )
+  const options = LIMIT_ROWS.map((row) => limitOption(row).helpGroup('Limits:').hideHelp())
   for (const option of options) command.addOption(option)
   return command
-    .addOption(new Option('--help-limits', 'list the flags and variables of all limits'))
+    .addOption(new Option('--help-limits', 'list the limits, with their flags and variables'))
     .on('option:help-limits', () => {
       showHelpOf(options, command)
       // As after --help: the program ends, and nothing went wrong.

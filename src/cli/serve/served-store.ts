@@ -1,6 +1,7 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { runAll } from '../../base/run-all.ts'
+import { DEFAULT_QUOTAS } from '../../catalog/account-quotas.ts'
 import { DEFAULT_HTTP_LIMITS, REQUEST_DEADLINE_MS_DEFAULT } from '../../http/handler-options.ts'
 import type { CellService } from '../../service/cell-service.ts'
 import { InProcessService } from '../../service/in-process-service.ts'
@@ -44,7 +45,6 @@ export async function openServedStore(
       bounds,
       limits: limits.workers,
       slowMs: flags.slow || null,
-      queue: limits.queue,
     })
   }
   const store = await CellStore.openOrCreate(flags.dataDir, options)
@@ -90,7 +90,7 @@ async function closeCore(core: StoreCore, deadlineMs: number): Promise<void> {
 
 export function storeOptions(
   flags: ServeFlags,
-  { limits, quotas, store, watch, backups }: NodeLimits,
+  { limits, quotas, store, backups }: NodeLimits,
 ): StoreOptions {
   const { durability, objectStoreWait, snapshotEvery, incrementalEvery, drillEvery } = flags
   const { keep, keepTenant, recovery, maxLag, history } = flags
@@ -105,8 +105,8 @@ export function storeOptions(
     adopt,
     moveObjectStore,
     limits,
-    quotas,
-    watch,
+    // The library has none by itself.
+    quotas: { ...DEFAULT_QUOTAS, ...quotas },
     backups: {
       ...backups,
       snapshotEveryMs: snapshotEvery || null,

@@ -11,18 +11,13 @@ export interface WorkerLimits {
   silentMs: number
   /** Bytes of memory that a worker may use. */
   memoryMax: number
-  /**
-   * Bytes of memory above which a worker closes cells, until those that are open can take no more than so much; accounts have
-   * equal parts of it. By default half of `memoryMax`, less 80 MiB.
-   */
-  openCellsMemoryMax?: number | undefined
   /** Workers that may be ended for the cells of one account in a minute, in the long run; for one cell a third of them. */
   killsPerMinute: number
   /** How many of them at once. */
   killsBurst: number
 }
 
-/** The limits of `cellstore serve`, unless its flags say otherwise. */
+/** The limits of `cellstore serve`, which sets `memoryMax` alone. */
 export const DEFAULT_WORKER_LIMITS: WorkerLimits = {
   holdMs: 40,
   sliceMs: 20,
@@ -40,8 +35,7 @@ const PROCESS_BYTES = 80 * 1_048_576
 const OPEN_CELLS_SHARE_MIN = 1 / 8
 
 /** What a worker is told of its memory. Open cells that took all of it would end it with each statement. */
-export function memoryBound({ memoryMax, openCellsMemoryMax }: WorkerLimits): MemoryBound {
-  const byDefault = Math.max(memoryMax / 2 - PROCESS_BYTES, OPEN_CELLS_SHARE_MIN * memoryMax)
-  const nearEndBytes = NEAR_END_SHARE * memoryMax
-  return { bytesMax: Math.min(openCellsMemoryMax ?? byDefault, nearEndBytes), nearEndBytes }
+export function memoryBound({ memoryMax }: Pick<WorkerLimits, 'memoryMax'>): MemoryBound {
+  const bytesMax = Math.max(memoryMax / 2 - PROCESS_BYTES, OPEN_CELLS_SHARE_MIN * memoryMax)
+  return { bytesMax, nearEndBytes: NEAR_END_SHARE * memoryMax }
 }

@@ -13,16 +13,14 @@ export type LimitUnit =
   | 'mebibytes'
   /** `40ms`, `30s`, `15m`; the setting has milliseconds. */
   | 'duration'
-  /** A whole number of seconds. */
-  | 'seconds'
 
 /** One limit. Its flag, its variable and its row in docs/limits.md come from here. */
 export interface LimitRow {
   /** Without the dashes. The variable is CELLSTORE_ and the same words. */
   flag: string
   unit: LimitUnit
-  /** In the setting's own unit. Undefined: {@link otherwise} says what holds. */
-  default: number | undefined
+  /** In the setting's own unit. Missing: {@link otherwise} says what holds. */
+  default?: number
   /** What holds without a number. */
   otherwise?: string
   /** What is bounded: the end of "the most …". */
@@ -34,19 +32,12 @@ export interface LimitRow {
   max?: number
 }
 
-/** A row for each member of the settings: one without its flag does not compile. */
-export type Rows<T> = Record<keyof T, LimitRow>
-
-export const MIB = 1_048_576
-export const HOUR_MS = 3_600_000
-/** Nobody means more than this many a second. */
-export const RATE_MAX = 1_000_000
+const MIB = 1_048_576
 const PLACEHOLDERS: Readonly<Record<LimitUnit, string>> = {
   count: 'number',
   bytes: 'bytes',
   mebibytes: 'mebibytes',
   duration: 'duration',
-  seconds: 'seconds',
 }
 
 export function variableOf({ flag }: LimitRow): string {
@@ -84,7 +75,6 @@ const FORMS: Readonly<Record<LimitUnit, string>> = {
   bytes: BYTES_FORM,
   mebibytes: 'a whole number of mebibytes',
   duration: 'a duration such as 40ms, 30s or 15m',
-  seconds: 'a whole number of seconds',
 }
 
 /** NaN if the text is none. */
