@@ -1,3 +1,4 @@
+import type { BaseReason } from './changes/base-reason.ts'
 import type { BackupKind } from './versions/backup-types.ts'
 
 /** A cell's next backup. */
@@ -6,8 +7,8 @@ export interface Due {
   kind: BackupKind
   /** Epoch milliseconds. */
   at: number
-  /** Versions of the cell are stored, and nothing continues them: until its next base none of its moments can be restored. */
-  isUrgent: boolean
+  /** Undefined if only an interval is over. */
+  reason: BaseReason | undefined
 }
 
 /** The next backup of each cell, earliest first. */

@@ -1,6 +1,7 @@
 import type { Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
 import { isCellError } from '../errors.ts'
+import type { BaseReason } from './changes/base-reason.ts'
 
 /** Until the second line of an outage. Each further one comes after twice as long. */
 const AGAIN_MS = 60_000
@@ -10,6 +11,8 @@ const AGAIN_MS_MAX = 3_600_000
 export interface FailedBackup {
   cellId: string
   kind: string
+  /** Why the cell needs it; undefined if only an interval is over. */
+  reason: BaseReason | undefined
   err: unknown
   retryMs: number
 }

@@ -2,8 +2,12 @@ import { AccountQueue } from '../base/account-queue.ts'
 import { backOffMs } from '../base/back-off.ts'
 import type { Clock, Timer } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
+import { unlessAborted } from '../base/unless-aborted.ts'
+import { cellNotFound } from '../catalog/cell-registry.ts'
+import { CellError } from '../errors.ts'
 import type { Need } from './archiver/job.ts'
 import type { BackupProgress } from './changes/backup-progress.ts'
+import type { BaseReason } from './changes/base-reason.ts'
 import type { ChangedCells } from './changes/changed-cells.ts'
 import { type Due, DueList } from './due-list.ts'
 import { OutageLog } from './outage-log.ts'
@@ -27,6 +31,13 @@ export type RunBackup = (
   need: Need,
 ) => Promise<BackupResult>
 
+/** A cell that needs a version, and those who wait for it. */
+interface NeededBase extends PromiseWithResolvers<void> {
+  reason: BaseReason
+}
+
+/** The reason that comes first. */
+const URGENT: BaseReason = 'no chain'
 /** Each backup waits up to this share of the interval longer, so that cells that changed together spread out. */
 const JITTER = 0.1
 /** The first wait after a failure. Each further failure of a cell doubles it. */
@@ -37,7 +48,8 @@ const TIMER_MS_MAX = 600_000
 /**
  * Backs up every changed cell after each interval: a snapshot or an incremental. An unchanged cell costs nothing. Accounts whose
  * cells are due take turns, and one account has at most half of the backups that run: each may take as long as the account
- * makes it take. Cells that need a new base come first, as after a restore in place; they and the others take turns.
+ * makes it take. Cells that need a new base come first, as after a restore in place; they and the others take turns. It is also
+ * the queue of all versions with which a history begins: those that follow from a cell's progress, and those of `needsBase`.
  */
 export class BackupSchedule {
   readonly #settings: ScheduleSettings
@@ -58,6 +70,7 @@ export class BackupSchedule {
   readonly #notBefore = new Map<string, number>()
   /** Failures of each cell since its last backup. */
   readonly #failures = new Map<string, number>()
+  readonly #needed = new Map<string, NeededBase>()
   readonly #abort = new AbortController()
   #run: RunBackup | undefined
   #timer: Timer | undefined
@@ -74,11 +87,6 @@ export class BackupSchedule {
     this.#clock = clock
     this.#random = random
     this.#failed = new OutageLog(clock, log)
-  }
-
-  get enabled(): boolean {
-    const { snapshotEveryMs, incrementalEveryMs, historyWithinMs } = this.#settings
-    return [snapshotEveryMs, incrementalEveryMs, historyWithinMs].some((each) => each !== undefined)
   }
 
   /** Starts due backups, now and from here on. */
@@ -101,15 +109,32 @@ export class BackupSchedule {
     this.#startDue()
   }
 
+  /**
+   * Asks for a version that a cell needs, whatever the intervals are: it is due now, and tried until there is one. All who wait for
+   * the same cell share it.
+   *
+   * @returns once a version is stored that began after this call @throws `cell_not_found`, `store_closed`
+   */
+  async needsBase(cellId: string, reason: BaseReason): Promise<void> {
+    // It may lack what has happened since its cut.
+    const running = this.#running.get(cellId)
+    if (running !== undefined) return await running.ended.then(() => this.needsBase(cellId, reason))
+    const needed = this.#needed.get(cellId) ?? { reason, ...Promise.withResolvers<void>() }
+    this.#needed.set(cellId, needed)
+    this.#notBefore.delete(cellId)
+    this.changed(cellId)
+    await unlessAborted(needed.promise, this.#abort.signal)
+  }
+
   /** Cancels running backups. Their cells stay changed, and are backed up after the next start. */
   async stop(): Promise<void> {
     this.#timer?.cancel()
-    this.#abort.abort()
+    this.#abort.abort(new CellError('store_closed', 'The store is closed.'))
     await Promise.allSettled([...this.#running.values()].map(({ ended }) => ended))
   }
 
   get #isRunning(): boolean {
-    return this.enabled && this.#run !== undefined && !this.#abort.signal.aborted
+    return this.#run !== undefined && !this.#abort.signal.aborted
   }
 
   /** Starts due backups, and sets the timer for the next one. */
@@ -117,10 +142,10 @@ export class BackupSchedule {
     this.#timer?.cancel()
     this.#timer = undefined
     const now = this.#clock.now()
-    for (const { cellId, isUrgent } of this.#due.takeDue(now)) {
+    for (const { cellId, reason } of this.#due.takeDue(now)) {
       const account = this.#cells.accountOf(cellId)
       this.#waiting.add(account, cellId)
-      if (isUrgent) this.#urgent.add(account, cellId)
+      if (reason === URGENT) this.#urgent.add(account, cellId)
     }
     // Each backup that ends calls this again.
     while (this.#running.size < this.#settings.concurrency) {
@@ -164,7 +189,10 @@ export class BackupSchedule {
     return due
   }
 
+  /** The cell is stored, or gone: then it is not stored for those who still wait. */
   #forget(cellId: string): void {
+    this.#needed.get(cellId)?.reject(cellNotFound())
+    this.#needed.delete(cellId)
     this.#jitter.delete(cellId)
     this.#notBefore.delete(cellId)
     this.#failures.delete(cellId)
@@ -174,6 +202,7 @@ export class BackupSchedule {
   #planCell(cellId: string): void {
     const progress = this.#cells.find(cellId)
     if (progress !== undefined) this.#plan(progress)
+    else if (this.#needed.has(cellId)) this.#forget(cellId)
   }
 
   /** A cell under backup is planned when the backup ends. */
@@ -185,12 +214,10 @@ export class BackupSchedule {
 
   /** A due snapshot replaces the incremental. */
   #dueOf(progress: BackupProgress): Due | undefined {
-    const { cellId, chain, history, dirty, dirtySinceSnapshot, lastBackupAt, lastSnapshotAt, storedTo } =
-      progress
-    const { snapshotEveryMs, incrementalEveryMs, historyWithinMs } = this.#settings
-    const candidates: Omit<Due, 'isUrgent'>[] = []
-    const beginsHistory = historyWithinMs !== undefined && dirty && !history?.isStored
-    const isUrgent = beginsHistory && storedTo !== null && chain === null
+    const { cellId, dirty, dirtySinceSnapshot, lastBackupAt, lastSnapshotAt } = progress
+    const { snapshotEveryMs, incrementalEveryMs, historyWithinMs = 0 } = this.#settings
+    const candidates: Omit<Due, 'reason'>[] = []
+    const reason = this.#reasonOf(progress)
     if (snapshotEveryMs !== undefined && dirtySinceSnapshot) {
       candidates.push({ cellId, kind: 'snapshot', at: this.#after(cellId, lastSnapshotAt, snapshotEveryMs) })
     }
@@ -201,14 +228,20 @@ export class BackupSchedule {
         at: this.#after(cellId, lastBackupAt, incrementalEveryMs),
       })
     }
-    if (beginsHistory) {
-      const at = this.#after(cellId, progress.changedAt, isUrgent ? 0 : historyWithinMs)
+    if (reason !== undefined) {
+      const at = this.#after(cellId, progress.changedAt, reason === 'no history' ? historyWithinMs : 0)
       candidates.push({ cellId, kind: 'incremental', at })
     }
     // The earlier one; if both are due, the snapshot, which is first in the list.
     const now = this.#clock.now()
     candidates.sort((a, b) => Math.max(a.at, now) - Math.max(b.at, now))
-    return candidates[0] && { ...candidates[0], isUrgent }
+    return candidates[0] && { ...candidates[0], reason }
+  }
+
+  #reasonOf({ cellId, chain, history, dirty, storedTo }: BackupProgress): BaseReason | undefined {
+    const beginsHistory = this.#settings.historyWithinMs !== undefined && dirty && !history?.isStored
+    if (beginsHistory && storedTo !== null && chain === null) return URGENT
+    return this.#needed.get(cellId)?.reason ?? (beginsHistory ? 'no history' : undefined)
   }
 
   #after(cellId: string, last: number | null, everyMs: number): number {
@@ -225,19 +258,22 @@ export class BackupSchedule {
     return Math.max(due, notBefore)
   }
 
-  #start({ cellId, kind, isUrgent }: Due): void {
+  #start({ cellId, kind, reason }: Due): void {
     const { signal } = this.#abort
     const run = this.#run as RunBackup
     // It completes what somebody has asked for: in the archiver it comes before what nobody waits for.
-    const ended = run(cellId, kind, { signal }, isUrgent ? 'requested' : 'background').then(
-      () => this.#forget(cellId),
+    const ended = run(cellId, kind, { signal }, reason === URGENT ? 'requested' : 'background').then(
+      () => {
+        this.#needed.get(cellId)?.resolve()
+        this.#forget(cellId)
+      },
       (err) => {
         // It was deleted meanwhile, or another backup has all of it.
         if (this.#dueNow(cellId) === undefined) return
         const retryMs = this.#retryMs(cellId)
         this.#notBefore.set(cellId, this.#clock.now() + retryMs)
         if (signal.aborted) return
-        this.#failed.failed({ cellId, kind, err, retryMs })
+        this.#failed.failed({ cellId, kind, reason, err, retryMs })
       },
     )
     const planned = ended.then(() => {

@@ -1,5 +1,6 @@
 import type { ManifestHead } from '../backup/archive/manifest.ts'
 import { Archiver } from '../backup/archiver/archiver.ts'
+import type { BaseReason } from '../backup/changes/base-reason.ts'
 import { type Archiving, newArchiving } from './archiving.ts'
 import { CellsInProcess } from './cells-in-process.ts'
 import type { LocalCells } from './local-cells.ts'
@@ -23,11 +24,12 @@ export function archivingInProcess(
     core.lifecycle.restored(id, manifest)
     upkeep.cellRestored(id)
   }
+  const needsBase = (id: string, reason: BaseReason) => upkeep.needsBase(id, reason)
   return newArchiving(core, {
     isLocal: (id) => local.isLocal(id),
     look: async (id) => local.lookAtLog(id),
     newArchiver: ({ destination, guard, search, permits }) => {
-      const parts = { local, record, isDeleted, restored, search, permits, notes }
+      const parts = { local, record, isDeleted, restored, needsBase, search, permits, notes }
       const cells = new CellsInProcess(parts, archived)
       return new Archiver({
         destination,

@@ -6,6 +6,7 @@ import type {
   RestoredCell,
   RestoreStart,
 } from '../backup/archiver/cell-port.ts'
+import type { BaseReason } from '../backup/changes/base-reason.ts'
 import type { BaseStart } from '../backup/changes/cell-cuts.ts'
 import { type CutCall, runCut } from '../backup/changes/cell-cutter.ts'
 import {
@@ -34,6 +35,8 @@ export interface CellsInProcessParts {
   isDeleted(id: string, committedAt: number): boolean
   /** Records a restored cell in the catalog, also if it was unknown or deleted there. */
   restored(id: string, manifest: ManifestHead): void
+  /** As in `CellPort`. */
+  needsBase(id: string, reason: BaseReason): Promise<void>
   search: UnshippedSearch
   permits: RestorePermits
   /** Of the restores that build a database. */
@@ -129,6 +132,10 @@ export class CellsInProcess implements CellPort {
 
   async dropHistory(cellId: string): Promise<void> {
     this.#archived.logs.dropHistory(cellId)
+  }
+
+  async needsBase(cellId: string, reason: BaseReason): Promise<void> {
+    await this.#parts.needsBase(cellId, reason)
   }
 
   async isDeleted(cellId: string, committedAt: number): Promise<boolean> {

@@ -1,8 +1,10 @@
 import type { Recover } from '../backup/background-recovery.ts'
+import type { BaseReason } from '../backup/changes/base-reason.ts'
 import { ChangedCells } from '../backup/changes/changed-cells.ts'
 import { DrillSchedule, type Prove } from '../backup/drill-schedule.ts'
 import { BackupSchedule, type RunBackup } from '../backup/schedule.ts'
 import { turnOfTheLoop } from '../base/clock.ts'
+import { cellNotFound } from '../catalog/cell-registry.ts'
 import { type CollectCell, ExpirySweeper } from '../kv/expiry-sweeper.ts'
 import type { StoreCore } from './store-core.ts'
 
@@ -96,6 +98,16 @@ export class Upkeep {
     this.#schedule?.changed(id)
   }
 
+  /** As in `CellPort`, also if the cell has not changed since its newest version. It counts as changed, also after a restart. */
+  async needsBase(id: string, reason: BaseReason): Promise<void> {
+    const { destination, registry, files } = this.#core
+    if (registry.find(id)?.deletedAt !== null || !files.exists(id)) throw cellNotFound()
+    // A change alone may be due, too: asked for after the version, it makes no other.
+    const needed = this.#schedule?.needsBase(id, reason)
+    const mark = async () => destination?.trackers.use(id, (tracker) => tracker.markChanged())
+    await Promise.all([needed, mark()])
+  }
+
   /** Ends running work; nothing starts afterwards. */
   async stop(): Promise<void> {
     this.#stopped = true
@@ -106,22 +118,15 @@ export class Upkeep {
   }
 
   #newDrills(): DrillSchedule | undefined {
-    const { destination, verifications: table, settings } = this.#core
+    const { destination, catalogBackup, verifications: table, settings } = this.#core
     const { clock, random, log, backups } = settings
     const { drillEveryMs: everyMs } = backups
     if (destination === undefined || table === undefined || everyMs === undefined) return undefined
-    const renew = (id: string) => this.#renew(id)
-    return new DrillSchedule({ everyMs, destination, table, renew, clock, random, log })
-  }
-
-  /** A new base makes up for damaged backups, also if the cell has not changed since. */
-  #renew(id: string): void {
-    const { destination, catalogBackup, registry } = this.#core
-    if (id === this.#core.id) catalogBackup?.markNothingStored()
-    else if (registry.find(id)?.deletedAt === null && destination !== undefined) {
-      destination.trackers.use(id, (tracker) => tracker.markChanged())
-      this.#schedule?.changed(id)
+    const renew = (id: string) => {
+      if (id === this.#core.id) catalogBackup?.markNothingStored()
+      else this.needsBase(id, 'versions damaged').catch(() => {})
     }
+    return new DrillSchedule({ everyMs, destination, table, renew, clock, random, log })
   }
 
   /** After a crash of the machine, rows of the local state may be missing. The cells' files show the changes. */

@@ -391,3 +391,110 @@ describe('the base of a cell that has versions, as after a restore in place,', (
     expect(backups.needs).toEqual(['background', 'requested'])
   })
 })
+
+describe('A version that a cell needs', () => {
+  const STORED = { outcome: 'stored' }
+  const outcomeOf = (needed: Promise<void>) => {
+    const seen: { outcome?: unknown } = {}
+    needed.then(
+      () => Object.assign(seen, STORED),
+      (error) => Object.assign(seen, { outcome: error.code }),
+    )
+    return seen
+  }
+  const turns = async () => {
+    for (let turn = 0; turn < 5; turn++) await setImmediate()
+  }
+
+  test('is made at once, also where nothing is planned, and all who wait for it share it', async () => {
+    const backups = new PlannedBackups()
+    const schedule = backups.schedule({ concurrency: 1 })
+    backups.quick = false
+    backups.change('other')
+    void schedule.needsBase('other', 'versions damaged')
+    backups.change('a')
+    const seen = ['restore refused', 'old log objects'].map((reason) =>
+      outcomeOf(schedule.needsBase('a', reason as 'restore refused')),
+    )
+    backups.running.shift()?.end()
+    await turns()
+    expect(backups.made.map(({ cellId }) => cellId)).toEqual(['other', 'a'])
+    expect(seen).toEqual([{}, {}])
+    backups.running.shift()?.end()
+    await turns()
+    expect(seen).toEqual([STORED, STORED])
+    await pass(backups, HOUR_MS)
+    expect(backups.made).toHaveLength(2)
+  })
+
+  test('begins after it was asked for: one that runs then may lack what it is needed for', async () => {
+    const backups = new PlannedBackups()
+    backups.quick = false
+    const schedule = backups.schedule({ historyWithinMs: 0 })
+    backups.change('a')
+    schedule.changed('a')
+    const seen = outcomeOf(schedule.needsBase('a', 'history given up'))
+    backups.running.shift()?.end()
+    await turns()
+    expect(seen).toEqual({})
+    expect(backups.made).toHaveLength(2)
+    backups.running.shift()?.end()
+    await turns()
+    expect(seen).toEqual(STORED)
+  })
+
+  test('is tried less and less often while it fails, which says why it is needed, and holds up no other; accounts take turns', async () => {
+    const backups = new PlannedBackups()
+    // The longest waits.
+    const schedule = backups.schedule({ concurrency: 1 }, () => 1)
+    backups.quick = false
+    const seen = ['broken/a', '2/a', '3/a', '1/b'].map((cellId) => {
+      backups.change(cellId)
+      return outcomeOf(schedule.needsBase(cellId, 'history given up'))
+    })
+    let isMended = false
+    const endAll = async () => {
+      for (let next = backups.running.shift(); next !== undefined; next = backups.running.shift()) {
+        const isBroken = next.cellId === 'broken/a' && !isMended
+        next.end(isBroken ? new CellError('cell_quarantined', 'The disk failed.') : undefined)
+        await turns()
+      }
+    }
+    await endAll()
+    expect(backups.made.map(({ cellId }) => cellId)).toEqual(['broken/a', '2/a', '1/b', '3/a'])
+    expect(seen).toEqual([{}, STORED, STORED, STORED])
+    expect(backups.lines).toMatchObject([{ cellId: 'broken/a', reason: 'history given up' }])
+    for (let minute = 0; minute < 60; minute++) {
+      await pass(backups, MINUTE_MS)
+      await endAll()
+    }
+    const tries = backups.made.filter(({ cellId }) => cellId === 'broken/a').length
+    expect([4, 5, 6, 7, 8]).toContain(tries)
+    isMended = true
+    // Whoever asks again need not wait.
+    void schedule.needsBase('broken/a', 'old log objects')
+    await endAll()
+    expect(seen[0]).toEqual(STORED)
+  })
+
+  test('fails without a word once the cell is gone, and when the schedule stops', async () => {
+    const backups = new PlannedBackups()
+    const schedule = backups.schedule({ concurrency: 1 })
+    backups.quick = false
+    const seen = ['gone', 'waits'].map((cellId) => {
+      backups.change(cellId)
+      return outcomeOf(schedule.needsBase(cellId, 'history given up'))
+    })
+    backups.cells.delete('gone')
+    backups.running.shift()?.end(new CellError('cell_not_found', 'gone'))
+    await turns()
+    expect(seen).toEqual([{ outcome: 'cell_not_found' }, {}])
+    await schedule.stop()
+    await turns()
+    expect(seen[1]).toEqual({ outcome: 'store_closed' })
+    expect(backups.lines).toEqual([])
+    await expect(schedule.needsBase('waits', 'history given up')).rejects.toMatchObject({
+      code: 'store_closed',
+    })
+  })
+})

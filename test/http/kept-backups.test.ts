@@ -116,3 +116,26 @@ test('A deleted cell comes back only if the account has room for it', async () =
   expect((await bench.send(restore)).status).toBe(200)
   await bench.close()
 })
+
+test('A restore without a version keeps what a cell has committed of which only the creation is in a version', async () => {
+  const bench = await Bench.open(viaFetch, { store: { backups: { maxLagMs: 3_600_000 } } })
+  const restore = { method: 'POST', path: '/v1/databases/{cell}/restore' }
+  const list = { method: 'GET', path: '/v1/databases/{cell}/backups' }
+  expect((await bench.send(put)).status).toBe(200)
+  // A branch of a new cell begins its history.
+  const from = { cell_id: bench.cell }
+  expect((await bench.send({ method: 'POST', path: '/v1/databases', body: { from } })).status).toBe(201)
+  const { json } = await bench.send(list)
+  const [{ version: origin }, ...others] = (json as { backups: [{ version: string }] }).backups
+  expect(others).toEqual([])
+  const plan = await bench.send({ ...restore, body: { dry_run: true } })
+  expect(plan).toMatchObject({ status: 200, json: { version: origin } })
+  const reply = await bench.send(restore)
+  expect(reply.status).toBe(200)
+  expect((reply.json as { version: string }).version).not.toBe(origin)
+  const get = { method: 'GET', path: put.path }
+  expect((await bench.send(get)).json).toMatchObject({ value: 'v' })
+  expect((await bench.send({ ...restore, body: { version: origin } })).status).toBe(200)
+  expect((await bench.send(get)).status).toBe(404)
+  await bench.close()
+})

@@ -44,6 +44,12 @@ export interface Manifest {
   wals: WalEntry[]
 }
 
+/** Whether it is the version with which a cell's history begins: its database as it was made. No restore takes it for the latest. */
+export function isOrigin({ origin, cell_created_at, log }: ManifestHead): boolean {
+  const isMade = log?.sequence === 0 && log.frames === 0 && log.at === Date.parse(cell_created_at)
+  return isMade && (origin ?? 'schedule') === 'schedule'
+}
+
 /** Everything up to the end of the log `sequence` of the history is in the version; logs of higher numbers follow. */
 export interface ManifestLog {
   history: string

@@ -163,9 +163,8 @@ export class Archiver implements ArchiverClient {
     }
     this.#restorer = new CellRestorer(restoring)
     this.#brancher = new CellBrancher(restoring)
-    const makeVersion = (cellId: string) => this.#makeVersion(cellId)
-    const { spoolDirectory, log: lines } = destination
-    this.#refused = new RefusedRestores({ objectStore, makeVersion, clock, log: lines })
+    const needsBase = (cellId: string) => cells.needsBase(cellId, 'restore refused')
+    this.#refused = new RefusedRestores({ objectStore, needsBase, clock })
     this.#verifier = new VersionVerifier({
       objectStore,
       reader,
@@ -174,9 +173,9 @@ export class Archiver implements ArchiverClient {
       clock,
       limits,
       threads,
-      spoolDirectory,
+      spoolDirectory: destination.spoolDirectory,
     })
-    this.#shipper = shipping && newShipper(shipping, destination, cells, makeVersion)
+    this.#shipper = shipping && newShipper(shipping, destination, cells)
     destination.lastLogObject = () => this.#shipper?.lastLogObject ?? null
     destination.collectedTo = () => this.#shipper?.state.backedUpTo ?? null
     destination.settled = settledBy(this)
@@ -209,14 +208,15 @@ export class Archiver implements ArchiverClient {
 
   async restore(request: RestoreRequest, options: JobOptions): Promise<RestoreResult | undefined> {
     const isForMoments = request.timestamp !== undefined
-    return await this.#onceStored({ ...request, isForMoments }, options, () =>
-      this.#restore(request, options),
+    return await this.#onceStored({ ...request, isForMoments }, options, (onlyStored) =>
+      this.#restore(request, options, onlyStored),
     )
   }
 
   #restore(
     { cellId, account, need, version, timestamp, accountId, onlyIfLost }: RestoreRequest,
     { signal: caller, permit, onProgress: tell, onBegin }: JobOptions,
+    onlyStored: boolean,
   ): Promise<RestoreResult | undefined> {
     const onProgress = withEta(tell, this.#clock)
     return this.#queue.run({ lane: 'restore', cellId, account, need }, caller, async (turn) => {
@@ -233,7 +233,7 @@ export class Archiver implements ArchiverClient {
         const checkBuilt = (bytes: number) => this.#cells.checkBuilt(cellId, bytes)
         const refused = (marks: readonly RestoredMark[]) => this.#refused.add(cellId, marks)
         const calls = { checkBuilt, dropHistory, noteMark, install, refused }
-        const wanted = { ...start, recovers: onlyIfLost, version, timestamp, accountId }
+        const wanted = { ...start, recovers: onlyIfLost, version, timestamp, accountId, onlyStored }
         return await this.#restorer.run(cellId, { ...wanted, ...calls, onProgress, ...turn })
       } finally {
         await this.#cells.endRestore(cellId)
@@ -250,10 +250,10 @@ export class Archiver implements ArchiverClient {
   async #onceStored<T>(
     { cellId, account, need, isForMoments }: ArchiverRequest & Pick<BackupRequest, 'isForMoments'>,
     { signal }: JobOptions,
-    run: () => Promise<T>,
+    run: (onlyStored: boolean) => Promise<T>,
   ): Promise<T> {
     try {
-      return await run()
+      return await run(false)
     } catch (error) {
       if (!(error instanceof NeedsVersion)) throw error
       const request = {
@@ -265,7 +265,7 @@ export class Archiver implements ArchiverClient {
         origin: 'schedule',
       } as const
       await this.backup(request, { signal })
-      return await run()
+      return await run(true)
     }
   }
 
@@ -361,13 +361,6 @@ export class Archiver implements ArchiverClient {
   async stop(deadline: AbortSignal): Promise<void> {
     const refused = this.#refused.stop(deadline)
     await Promise.all([this.#queue.stop(deadline), this.#shipper?.stop(deadline), refused])
-  }
-
-  async #makeVersion(cellId: string): Promise<void> {
-    await this.backup(
-      { cellId, account: '', need: 'background', kind: 'incremental', origin: 'schedule' },
-      {},
-    )
   }
 }
 

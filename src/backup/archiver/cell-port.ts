@@ -1,5 +1,6 @@
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { ManifestHead } from '../archive/manifest.ts'
+import type { BaseReason } from '../changes/base-reason.ts'
 import type { CutCall, KnownVersions } from '../changes/cell-cutter.ts'
 import type { CollectedLook, CollectLimits, ShippedPlace } from '../changes/cell-log.ts'
 import type { RestoredNames } from '../restore/cell-installer.ts'
@@ -75,6 +76,12 @@ export interface CellPort {
   logsShipped(places: ShippedPlace[]): Promise<void>
   /** What is not shipped of a cell takes too much room: it is given up, and the next version begins a new history. */
   dropHistory(cellId: string): Promise<void>
+  /**
+   * Resolves once a version of the cell is stored that began after this call. It is tried until there is one.
+   *
+   * @throws `cell_not_found`, also for one whose files are not here; `store_closed`
+   */
+  needsBase(cellId: string, reason: BaseReason): Promise<void>
   /** What the node knows of the cell now. */
   findCell(cellId: string): Promise<KnownCell>
   /**

@@ -21,7 +21,6 @@ export function newShipper(
   { guard, random, onState = () => {}, historyMs, ...settings }: ShippingParts,
   destination: BackupDestination,
   cells: CellPort,
-  makeVersion: (cellId: string) => Promise<void>,
 ): Shipper {
   const { objectStore, storeId, index, claim, spoolDirectory, clock, log } = destination
   const retention = new LogRetention({
@@ -30,7 +29,7 @@ export function newShipper(
     readManifest: async (stored) => (await readLogManifest(objectStore, stored, storeId)).manifest,
     newCover: (horizon) => new VersionCover(index, horizon),
     isDeleted: (cellId, committedAt) => cells.isDeleted(cellId, committedAt),
-    makeVersion,
+    needsBase: (cellId) => cells.needsBase(cellId, 'old log objects'),
     clock,
     log,
   })
@@ -42,7 +41,6 @@ export function newShipper(
     cells,
     storeId,
     spoolDirectory,
-    makeVersion,
     retention,
     onState,
     clock,

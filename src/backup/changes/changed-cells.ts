@@ -17,10 +17,9 @@ export class ChangedCells {
     return this.#progress.changed().filter(({ cellId }) => this.#exists(cellId))
   }
 
-  /** @returns undefined if the cell is unchanged or deleted */
+  /** @returns also of an unchanged cell; undefined if it is deleted */
   find(cellId: string): BackupProgress | undefined {
-    const progress = this.#progress.find(cellId)
-    return (progress.dirty || progress.dirtySinceSnapshot) && this.#exists(cellId) ? progress : undefined
+    return this.#exists(cellId) ? this.#progress.find(cellId) : undefined
   }
 
   /** Whose turn its backup takes; empty for the owner's. */

@@ -33,6 +33,8 @@ export interface WantedRestore extends Partial<Omit<WantedState, 'isBehind'>>, C
   isLocal: boolean
   /** Refuses the cell if it is not this account's. */
   accountId?: string | undefined
+  /** What is stored has to do: no version is made for it. */
+  onlyStored?: boolean | undefined
 }
 
 export interface FoundTarget {
@@ -54,7 +56,7 @@ export class NeedsVersion extends CellError {}
 export async function findTarget(
   parts: FinderParts,
   cellId: string,
-  { record, isLocal, accountId, version, timestamp, recovers = false, signal }: WantedRestore,
+  { record, isLocal, accountId, version, timestamp, recovers = false, onlyStored, signal }: WantedRestore,
 ): Promise<FoundTarget> {
   const { index, ship, isStored, recordOf } = parts
   const ownership = new CellOwnership(index, () => record)
@@ -67,11 +69,13 @@ export async function findTarget(
   const isBehind = goneAt !== undefined || isPartial
   const contents = await index.contents(cellId, { signal })
   const { versions } = contents
-  // A cell that was made a moment ago.
-  if (versions.length === 0 && isLocal && goneAt === undefined && version === undefined) throw needsVersion()
   const listing = listingOf(versions)
   await ownership.checkManifests(cellId, versions, accountId, { signal })
   const targets = new RestoreTargets(parts, { cellId, contents, goneAt }, { signal })
+  // A cell that was made a moment ago, or of which only its creation is in a version.
+  const isOfLatest = timestamp === undefined && !recovers && !onlyStored
+  const mayNeedOne = isLocal && goneAt === undefined && version === undefined
+  if (mayNeedOne && (versions.length === 0 || (isOfLatest && !(await targets.latest())))) throw needsVersion()
   const target = await targets.find({ version, timestamp, recovers, isBehind })
   // What is asked for by name is tried again: the object may have been mended.
   const damaged = version === undefined ? index.knownDamage(target.manifest, listing) : undefined

@@ -16,7 +16,7 @@ export async function planRestore(
   wanted: WantedRestore,
 ): Promise<RestorePlan> {
   const { signal } = wanted
-  const { target, listing } = await findTarget(parts, cellId, wanted)
+  const { target, listing } = await findTarget(parts, cellId, { ...wanted, onlyStored: true })
   const { manifest, wals, time } = target
   const { version, kind, chain } = manifest
   const versions = await Promise.all(

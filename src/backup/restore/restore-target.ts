@@ -1,5 +1,5 @@
 import { CellError, isCellError } from '../../errors.ts'
-import type { ManifestHead } from '../archive/manifest.ts'
+import { isOrigin, type ManifestHead } from '../archive/manifest.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
 import {
   type CellLog,
@@ -78,18 +78,22 @@ export class RestoreTargets {
     if (recovers) return await this.last()
     // A deletion may have shipped the last state, and stored no version of it.
     if (version === undefined && this.#goneAt !== undefined) return await this.#current({ alsoAged: true })
-    return versionAlone(version === undefined ? await this.#latest() : await this.#manifest(version))
+    const manifest = version === undefined ? await this.latest() : await this.#manifest(version)
+    return manifest ? versionAlone(manifest) : await this.#current({ alsoAged: true })
   }
 
-  /** The newest version, but for those that were made only because of a restore: they hold what somebody has gone back to. */
-  async #latest(): Promise<ManifestHead> {
-    const [newest] = this.#contents.versions
-    if (newest === undefined) throw noBackup()
+  /**
+   * The newest version that holds what the cell has committed, but for those that were made only because of a restore: they hold
+   * what somebody has gone back to.
+   *
+   * @returns undefined if there is none, as of a cell that has only the version of its creation
+   */
+  async latest(): Promise<ManifestHead | undefined> {
     for (const { version } of this.#contents.versions) {
       const manifest = await this.#manifest(version)
-      if (manifest.repeats === undefined) return manifest
+      if (manifest.repeats === undefined && !isOrigin(manifest)) return manifest
     }
-    return await this.#manifest(newest.version)
+    return undefined
   }
 
   /** The state that the cell had last, as far as the object store knows. */

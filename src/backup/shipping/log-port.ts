@@ -1,3 +1,4 @@
+import type { BaseReason } from '../changes/base-reason.ts'
 import type { CollectedLook, CollectLimits, ShippedPlace } from '../changes/cell-log.ts'
 
 /** What shipping asks of the processes that have cells open. */
@@ -10,6 +11,8 @@ export interface LogPort {
   logsShipped(places: ShippedPlace[]): Promise<void>
   /** Gives up what the cell has not shipped: its next version begins a new history. */
   dropHistory(cellId: string): Promise<void>
+  /** As in `CellPort`. */
+  needsBase(cellId: string, reason: BaseReason): Promise<void>
 }
 
 /** The epoch of this node, and whether it is still the newest one. `EpochGuard` is one. */

@@ -1,5 +1,6 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
+import { unlessAborted } from '../../base/unless-aborted.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
 import { LOG_PREFIX, type LogNumber, logKey, parseLogKey } from '../versions/object-keys.ts'
 import { atMostAhead } from '../versions/retention-verdicts.ts'
@@ -19,8 +20,8 @@ export interface LogRetentionParts {
   newCover(horizon: number): Pick<VersionCover, 'of' | 'forget'>
   /** As in `CellPort`. */
   isDeleted(cellId: string, committedAt: number): Promise<boolean>
-  /** Stores a version of the cell. */
-  makeVersion(cellId: string): Promise<void>
+  /** As in `CellPort`. */
+  needsBase(cellId: string): Promise<void>
   clock: Clock
   log: Log
 }
@@ -123,7 +124,7 @@ export class LogRetention {
       let state = await cover.of(cell, options)
       // What a deleted cell committed after its last version goes with its age.
       if (state === 'unheld' && (await this.#parts.isDeleted(cell.cell_id, at))) continue
-      if (state === 'unheld' && (await this.#madeVersion(cell.cell_id))) {
+      if (state === 'unheld' && (await this.#gotBase(cell.cell_id, options))) {
         cover.forget(cell.cell_id)
         state = await cover.of(cell, options)
       }
@@ -133,12 +134,13 @@ export class LogRetention {
   }
 
   /** A cell without a version that can be restored would hold up all others for ever. */
-  async #madeVersion(cellId: string): Promise<boolean> {
-    const { makeVersion, log } = this.#parts
+  async #gotBase(cellId: string, { signal }: CallOptions): Promise<boolean> {
+    const { needsBase, log } = this.#parts
     try {
-      await makeVersion(cellId)
+      await unlessAborted(needsBase(cellId), signal)
       return true
     } catch (err) {
+      if (signal?.aborted) throw err
       log.warn(
         { cellId, err },
         'old log objects stay: no version of this cell holds what is in them, and none could be stored',

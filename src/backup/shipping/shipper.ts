@@ -44,7 +44,6 @@ export interface ShipperParts {
   cells: LogPort
   storeId: string
   spoolDirectory: string
-  makeVersion(cellId: string): Promise<void>
   retention: Pick<LogRetention, 'runIfDue' | 'stop'>
   /** Called after each tick. */
   onState(state: ShippingState): void
@@ -91,11 +90,11 @@ export class Shipper {
   #ended: CellError | undefined
 
   constructor(parts: ShipperParts) {
-    const { objectStore, epoch, cells, settings, makeVersion, clock, log } = parts
+    const { objectStore, epoch, cells, settings, clock, log } = parts
     this.#parts = parts
     this.#sequence = new LogSequence(objectStore, epoch)
     this.#unreadable = new UnreadableCells(log)
-    this.#bound = new UnshippedBound({ cells, bytesMax: settings.bytesMax, makeVersion, clock, log })
+    this.#bound = new UnshippedBound({ cells, bytesMax: settings.bytesMax, clock, log })
     this.#watch = new LagWatch(settings.lagMs, clock, log)
     const onCollected = ({ look, logs, withoutHistoryCount }: CollectedLook) => {
       this.#isLooking = false
@@ -155,7 +154,6 @@ export class Shipper {
     await this.#ticking
     await this.#pending?.object?.dispose()
     await this.#parts.retention.stop()
-    await this.#bound.settled()
   }
 
   #end(error: CellError): void {

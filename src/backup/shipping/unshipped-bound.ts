@@ -1,9 +1,6 @@
-import { AccountQueue } from '../../base/account-queue.ts'
-import { backOffMs } from '../../base/back-off.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { walBytes } from '../../engine/wal-file.ts'
-import { type CellError, isCellError } from '../../errors.ts'
 import type { LogPiece, UnshippedLog } from '../changes/cell-log.ts'
 import type { LogPort } from './log-port.ts'
 
@@ -12,27 +9,20 @@ const EVERYTHING = { cellsMax: Number.MAX_SAFE_INTEGER, bytesMax: Number.MAX_SAF
 export interface UnshippedBoundParts {
   cells: LogPort
   bytesMax: number
-  /** Makes a version of a cell that begins a new history. */
-  makeVersion(cellId: string): Promise<void>
   clock: Clock
   log: Log
 }
 
 /** All cells are asked for it. */
 const ENFORCE_EVERY_MS = 60_000
-const BACK_OFF = { minMs: 60_000, maxMs: 15 * 60_000 }
 
 /** Bounds the disk that unshipped logs take while the object store does not answer, or takes less than is committed. */
 export class UnshippedBound {
   readonly #parts: UnshippedBoundParts
-  /** Cells that need a version, and their accounts. */
-  readonly #dropped = new Map<string, string>()
-  #making: Promise<void> | undefined
+  /** Cells that need a version. */
+  readonly #dropped = new Set<string>()
   /** By the monotonic clock. */
   #enforcedAt = Number.NEGATIVE_INFINITY
-  #retryAt = Number.NEGATIVE_INFINITY
-  /** Rounds of versions in a row of which one failed. */
-  #failures = 0
 
   constructor(parts: UnshippedBoundParts) {
     this.#parts = parts
@@ -49,13 +39,13 @@ export class UnshippedBound {
     const { logs } = await cells.collectLogs(EVERYTHING)
     let total = unshippedBytes(logs)
     if (total <= bytesMax) return total
-    for (const { cellId, account, bytes } of inOrder(logs)) {
+    for (const { cellId, bytes } of inOrder(logs)) {
       if (total <= bytesMax) break
       log.warn(
         { cellId, bytes, bytesMax },
         'too much waits to be shipped: this cell gets a new version once the object store answers, and no moment between that and its last shipped one can be restored',
       )
-      this.#dropped.set(cellId, account)
+      this.#dropped.add(cellId)
       await cells.dropHistory(cellId)
       total -= bytes
     }
@@ -68,54 +58,11 @@ export class UnshippedBound {
     return sinceMs < ENFORCE_EVERY_MS ? undefined : await this.enforce()
   }
 
-  /** Call when the object store answers: makes the versions, one after the other. */
+  /** Call when the object store answers: then the versions can be made. */
   catchUp(): void {
-    if (this.#dropped.size === 0 || this.#making !== undefined) return
-    if (this.#parts.clock.monotonic() < this.#retryAt) return
-    this.#making = this.#makeVersions().finally(() => {
-      this.#making = undefined
-    })
-  }
-
-  /** The versions have ended; their maker is stopped. */
-  async settled(): Promise<void> {
-    await this.#making
-  }
-
-  /** Accounts take turns. A cell that fails holds up no other: the next round begins with the others. */
-  async #makeVersions(): Promise<void> {
-    let hasFailed = false
-    const inTurns = new AccountQueue<string>()
-    for (const [cellId, account] of this.#dropped) inTurns.add(account, cellId)
-    for (let cellId = inTurns.take(); cellId !== undefined; cellId = inTurns.take()) {
-      const account = this.#dropped.get(cellId) as string
-      // Before the version begins: what the cell gives up after that is not in it.
-      this.#dropped.delete(cellId)
-      const failure = await this.#makeVersion(cellId)
-      if (failure === undefined || isCellError(failure, 'cell_not_found')) continue
-      this.#dropped.set(cellId, account)
-      if (!hasFailed) this.#backOff()
-      hasFailed = true
-      this.#parts.log.warn(
-        { cellId, err: failure },
-        'could not make the version that a cell needs to be shipped again; trying again',
-      )
-      if (isOfAll(failure)) return
-    }
-    if (!hasFailed) this.#failures = 0
-  }
-
-  /** @returns why it could not be made */
-  async #makeVersion(cellId: string): Promise<unknown> {
-    try {
-      return await this.#parts.makeVersion(cellId)
-    } catch (error) {
-      return error
-    }
-  }
-
-  #backOff(): void {
-    this.#retryAt = this.#parts.clock.monotonic() + backOffMs(this.#failures++, BACK_OFF)
+    for (const cellId of this.#dropped)
+      this.#parts.cells.needsBase(cellId, 'history given up').catch(() => {})
+    this.#dropped.clear()
   }
 }
 
@@ -141,11 +88,6 @@ function inOrder(logs: readonly UnshippedLog[]): WaitingCell[] {
     })
   })
   return waiting.sort((a, b) => b.ofAccount - a.ofAccount)
-}
-
-/** The next cell would fail too: the object store does not answer, say, or the store is being closed. */
-function isOfAll(error: unknown): error is CellError {
-  return isCellError(error) && (error.kind === 'retry' || error.kind === 'closed')
 }
 
 /** Bytes of WALs. */

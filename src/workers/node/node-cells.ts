@@ -1,4 +1,5 @@
 import type { BackupStart, KnownCell, RestoredCell, RestoreStart } from '../../backup/archiver/cell-port.ts'
+import type { BaseReason } from '../../backup/changes/base-reason.ts'
 import type { CutCall, KnownVersions } from '../../backup/changes/cell-cutter.ts'
 import {
   type CollectedLook,
@@ -141,6 +142,10 @@ export class NodeCells implements ServedCells {
 
   dropHistory(cellId: string): Promise<void> {
     return this.#run({ task: 'drop-history', cellId })
+  }
+
+  async needsBase(cellId: string, reason: BaseReason): Promise<void> {
+    await this.#upkeep.needsBase(cellId, reason)
   }
 
   /** @param existed the cell existed when its restore began */

@@ -181,6 +181,81 @@ describe('"The latest" of a restore without a version', () => {
     await place.soon(store.close())
   })
 
+  describe('of a cell of which nobody has asked for a backup', () => {
+    /** A version of the cell as it was made is stored, and what was committed since is shipped. */
+    async function withOrigin(store: CellStore): Promise<{ cell: Cell; origin: string; made: number }> {
+      const cell = store.createCell()
+      const made = place.clock.now()
+      later()
+      cell.kv.put('k', 'v')
+      place.clock.advance(30_000)
+      await expect.poll(async () => (await versions(store, cell)).length).toBe(1)
+      await place.soon(store.backups.flush())
+      const [origin] = await versions(store, cell)
+      return { cell, origin: origin as string, made }
+    }
+
+    const versions = async (store: CellStore, { id }: Cell) =>
+      (await store.backups.list(id)).backups.map(({ version }) => version)
+
+    test('is not the version of its creation: one of its present state is made first', async () => {
+      const store = await place.create(shipped)
+      const { cell, origin, made } = await withOrigin(store)
+      cell.kv.put('k', 'last')
+      later()
+      const { version } = await place.soon(store.backups.restore(cell.id))
+      expect(version).not.toBe(origin)
+      expect(await versions(store, cell)).toContain(version)
+      expect(cell.kv.get('k')).toBe('last')
+      await place.soon(store.backups.restore(cell.id, { version: origin }))
+      expect(cell.kv.get('k')).toBeUndefined()
+      later()
+      await place.soon(store.backups.restore(cell.id))
+      expect(cell.kv.get('k')).toBe('last')
+      await place.soon(store.backups.restore(cell.id, { timestamp: made }))
+      expect(cell.kv.get('k')).toBeUndefined()
+      await place.soon(store.close())
+    })
+
+    test('is its present state also after a restore to a moment', async () => {
+      const store = await place.create(shipped)
+      const { cell } = await withOrigin(store)
+      const good = place.clock.now()
+      later()
+      cell.kv.put('k', 'bad')
+      later()
+      await place.soon(store.backups.restore(cell.id, { timestamp: good }))
+      // Whether or not the version is stored by then that was made only because of the restore.
+      place.clock.advance(30_000)
+      await expect.poll(async () => (await versions(store, cell)).length).toBe(2)
+      await place.soon(store.backups.restore(cell.id))
+      expect(cell.kv.get('k')).toBe('v')
+      cell.kv.put('k', 'since')
+      later()
+      await place.soon(store.backups.restore(cell.id))
+      expect(cell.kv.get('k')).toBe('since')
+      await place.soon(store.close())
+    })
+
+    test.each(['restore', 'use'])(
+      'is all that was shipped, after a loss of its files, by its %s',
+      async (how) => {
+        const backups = { ...shipped.backups, recoverInBackground: false }
+        const store = await place.create({ backups })
+        const { cell } = await withOrigin(store)
+        await place.soon(store.core.catalogStored())
+        await place.soon(store.close())
+        place.loseData()
+        const again = await place.open({ backups })
+        const back = again.openCell(cell.id)
+        if (how === 'restore') await place.soon(again.backups.restore(cell.id))
+        else await place.soon(back.ensureLocal())
+        expect(back.kv.get('k')).toBe('v')
+        await place.soon(again.close())
+      },
+    )
+  })
+
   test('is the restored state after a total loss', async () => {
     const store = await place.create(shipped)
     const cell = store.createCell()

@@ -78,7 +78,7 @@ async function round(objectStore: ObjectStore): Promise<string[]> {
     readManifest: async (stored) => (await readLogManifest(objectStore, stored, id)).manifest,
     newCover: (horizon) => new VersionCover(index, horizon),
     isDeleted: async () => false,
-    makeVersion: async () => {},
+    needsBase: async () => {},
     clock,
     log: new KeptLog(),
   })

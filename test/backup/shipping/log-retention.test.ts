@@ -46,7 +46,7 @@ async function round(horizon: () => number | undefined = plainHorizon): Promise<
     readManifest: async (stored) => (await readLogManifest(objectStore, stored, storeId)).manifest,
     newCover: (horizon) => new VersionCover(index, horizon),
     isDeleted: async (id, committedAt) => store.core.isDeleted(id, committedAt),
-    makeVersion: async (id) => void (await store.backups.incremental(id)),
+    needsBase: async (id) => void (await store.backups.incremental(id)),
     clock,
     log,
   })

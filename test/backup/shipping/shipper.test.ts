@@ -9,7 +9,6 @@ import {
 } from '../../support/backup/object-store-decorators.ts'
 import { ShippingPlace } from '../../support/backup/shipping-node.ts'
 import { rowsIn, storedLogs } from '../../support/backup/stored-logs.ts'
-import type { WalCell } from '../../support/backup/wal-cell.ts'
 import { Random } from '../../support/random.ts'
 
 const place = ShippingPlace.perTest()
@@ -253,7 +252,7 @@ describe('If the object store fails', () => {
     await node.stop()
   })
 
-  test('for so long that too much waits, the largest cells lose their histories, with a warning, and get versions later', async () => {
+  test('for so long that too much waits, the largest cells lose their histories, with a warning, and versions are asked for once the object store answers', async () => {
     const failing = new FailingStore(place.objects)
     const node = place.node(failing, { settings: { bytesMax: 1_000_000 } })
     const [large, small] = [node.newCell(), node.newCell()]
@@ -266,10 +265,10 @@ describe('If the object store fails', () => {
     await node.pass(10_000)
     expect(node.cells.dropped).toEqual([large.cellId])
     expect(node.fence.log.warnings).toMatchObject([{ cellId: large.cellId, bytesMax: 1_000_000 }])
-    expect(node.versionsMade).toEqual([])
+    expect(node.cells.needed).toEqual([])
     failing.failAt = 0
     await node.pass(120_000)
-    expect(node.versionsMade).toEqual([large.cellId])
+    expect(node.cells.needed).toEqual([large.cellId])
     expect(rowsIn(await storedLogs(place.objects), small)).toEqual([1])
     await node.stop()
   })
@@ -304,56 +303,15 @@ describe('When too much waits to be shipped', () => {
     await node.stop()
   })
 
-  test('accounts take turns with the versions that make up for it', async () => {
-    const { failing, node, own, neighbour } = await committed(100 * KB)
+  test('each cell that gave up its history is asked a version for once, in the same order', async () => {
+    const { failing, node, neighbour } = await committed(100 * KB)
     // Always of the account of which most waits then.
     expect(node.cells.dropped.map((cellId) => cellId === neighbour)).toEqual([false, false, true, false])
     failing.failAt = 0
     await node.pass(120_000)
-    expect(node.versionsMade.slice().sort()).toEqual([...own, neighbour].sort())
-    expect(node.versionsMade[1]).toBe(neighbour)
+    expect(node.cells.needed).toEqual(node.cells.dropped)
     await node.stop()
   })
-})
-
-test('Of the cells that lost their histories, one that is deleted is forgotten, and one that cannot be read is tried less and less often: they hold up no other', async () => {
-  const failing = new FailingStore(place.objects)
-  const node = place.node(failing, { settings: { bytesMax: 1_000 } })
-  const [deleted, broken, sound] = [node.newCell(), node.newCell(), node.newCell()]
-  await node.start()
-  await node.pass(0)
-  failing.forGood = true
-  failing.failFromHere(1, isLog)
-  for (const [i, cell] of [deleted, broken, sound].entries()) cell.commit(300_000 - i * 100_000)
-  await node.pass(10_000)
-  expect(node.cells.dropped).toHaveLength(3)
-  const tried: string[] = []
-  let isMended = false
-  node.beforeVersion = (cellId) => {
-    tried.push(cellId)
-    if (cellId === deleted.cellId) throw new CellError('cell_not_found', 'It was deleted.')
-    if (cellId === broken.cellId && !isMended) throw new CellError('cell_quarantined', 'The disk failed.')
-  }
-  failing.failAt = 0
-  const other = node.newCell()
-  const passMinutes = async (minutes: number) => {
-    for (let i = 0; i < minutes; i++) {
-      other.commit()
-      await node.pass(60_000)
-    }
-  }
-  await passMinutes(60)
-  expect(node.versionsMade).toEqual([sound.cellId])
-  const triesOf = (cell: WalCell) => tried.filter((cellId) => cellId === cell.cellId).length
-  expect(triesOf(deleted)).toBe(1)
-  expect(triesOf(broken)).toBeGreaterThan(3)
-  expect(triesOf(broken)).toBeLessThan(9)
-  const { warnings } = node.fence.log
-  expect(warnings.filter((each) => each['cellId'] === deleted.cellId && 'err' in each)).toEqual([])
-  isMended = true
-  await passMinutes(16)
-  expect(node.versionsMade).toEqual([sound.cellId, broken.cellId])
-  await node.stop()
 })
 
 test('An object store that takes less than is committed bounds what waits too, once in a minute', async () => {
@@ -368,7 +326,7 @@ test('An object store that takes less than is committed bounds what waits too, o
   commit()
   await node.pass(10_000)
   expect(node.cells.dropped).toEqual(others)
-  expect(node.versionsMade).toEqual(others)
+  expect(node.cells.needed).toEqual(others)
   expect(node.shipper.state).toMatchObject({ waitingBytes: 0, failingSince: null })
   commit()
   await node.pass(10_000)

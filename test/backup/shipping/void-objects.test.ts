@@ -150,7 +150,7 @@ test('a round asks once per epoch, however many have nothing but void objects', 
       forget: () => {},
     }),
     isDeleted: async () => false,
-    makeVersion: async () => {},
+    needsBase: async () => {},
     clock: place.clock,
     log: silentLog,
   })
@@ -168,7 +168,7 @@ async function round(): Promise<string[]> {
     readManifest: async (stored) => (await readLogManifest(objectStore, stored, storeId)).manifest,
     newCover: (horizon) => new VersionCover(index, horizon),
     isDeleted: async (id, committedAt) => store.core.isDeleted(id, committedAt),
-    makeVersion: async (id) => void (await soon(store.backups.incremental(id))),
+    needsBase: async (id) => void (await soon(store.backups.incremental(id))),
     clock,
     log,
   })

@@ -11,5 +11,7 @@ export function changedCells({ core }: CellStore): ChangedCells {
 
 /** @returns undefined if the cell is unchanged since its newest backup, or deleted */
 export function changeOf(store: CellStore, cellId: string): BackupProgress | undefined {
-  return changedCells(store).find(cellId)
+  return changedCells(store)
+    .all()
+    .find((each) => each.cellId === cellId)
 }

@@ -33,6 +33,8 @@ export class WalCells implements LogPort {
   /** Whether there may be cells that nobody has found yet. */
   isSearching = false
   readonly dropped: string[] = []
+  /** Those that a version was asked for. */
+  readonly needed: string[] = []
   onCollect = () => {}
   readonly #now: () => number
 
@@ -95,15 +97,16 @@ export class WalCells implements LogPort {
     this.dropped.push(cellId)
     this.all.find((cell) => cell.cellId === cellId)?.dropHistory()
   }
+
+  async needsBase(cellId: string): Promise<void> {
+    this.needed.push(cellId)
+  }
 }
 
 /** A node with an epoch that ships the cells of a folder. */
 export class ShippingNode {
   readonly fence: FenceNode
   readonly cells: WalCells
-  readonly versionsMade: string[] = []
-  /** What it throws fails the version. */
-  beforeVersion: (cellId: string) => void = () => {}
   readonly shipper: Shipper
   readonly storeId: string
   retentionRounds = 0
@@ -142,10 +145,6 @@ export class ShippingNode {
       cells: this.cells,
       storeId,
       spoolDirectory: path.join(folder, 'spool'),
-      makeVersion: async (cellId) => {
-        this.beforeVersion(cellId)
-        this.versionsMade.push(cellId)
-      },
       retention: { runIfDue: () => void this.retentionRounds++, stop: async () => {} },
       onState: () => {
         this.#isTicking = false
