@@ -14,7 +14,7 @@ export default defineConfig([
       worker: 'src/workers/worker/worker-main.ts',
       archiver: 'src/workers/archiver/archiver-main.ts',
       checker: 'src/workers/checker/checker-main.ts',
-      'restore-thread': 'src/backup/restore/restore-thread-main.ts',
+      'restore-thread': 'src/backup/restore/threads/restore-thread-main.ts',
     },
     format: ['esm'],
     target: 'node22',

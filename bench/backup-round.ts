@@ -3,7 +3,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import Database from 'better-sqlite3'
-import { StorePaths } from '../src/base/store-paths.ts'
+import { StorePaths } from '../src/base/files/store-paths.ts'
 import { BenchNode, BY_HAND, peakMemoryMib, processorSeconds } from './capacity/bench-node.ts'
 import { SlowBucket } from './capacity/bucket-process.ts'
 

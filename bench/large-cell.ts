@@ -3,7 +3,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import Database from 'better-sqlite3'
-import { StorePaths } from '../src/base/store-paths.ts'
+import { StorePaths } from '../src/base/files/store-paths.ts'
 import { BenchNode, peakMemoryMib } from './capacity/bench-node.ts'
 import { SteadyWriter } from './capacity/steady-writer.ts'
 

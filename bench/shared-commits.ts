@@ -2,8 +2,8 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import Database from 'better-sqlite3'
-import type { Cell } from '../src/store/cell.ts'
 import { CellStore } from '../src/store/cell-store.ts'
+import type { Cell } from '../src/store/open/cell.ts'
 import { HEAD, median, report } from './side-by-side.ts'
 
 /**

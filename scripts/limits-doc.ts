@@ -2,23 +2,23 @@
 import fs from 'node:fs'
 import { pathToFileURL } from 'node:url'
 import { DEFAULT_JOB_LIMITS } from '../src/backup/archiver/job-queue.ts'
-import { DEFAULT_LIMITS, type Limits, type ResultLimits } from '../src/base/limits.ts'
+import { DEFAULT_LIMITS, type Limits, type ResultLimits } from '../src/base/options/limits.ts'
 import { DEFAULT_QUOTAS, type Quotas } from '../src/catalog/account-quotas.ts'
 import { type LimitRow, type LimitUnit, spell, variableOf } from '../src/cli/serve/limits/limit-row.ts'
 import { LIMITS } from '../src/cli/serve/limits/limits.ts'
-import { type ConnectionLimits, DEFAULT_CONNECTION_LIMITS } from '../src/http/connection-limits.ts'
 import { DEFAULT_HTTP_LIMITS, type HttpLimits } from '../src/http/handler-options.ts'
-import type { MemoryLimits } from '../src/http/memory-budgets.ts'
-import { DEFAULT_STREAM_LIMITS, type StreamLimits } from '../src/http/stream-limits.ts'
+import type { MemoryLimits } from '../src/http/quotas/memory-budgets.ts'
+import { DEFAULT_STREAM_LIMITS, type StreamLimits } from '../src/http/quotas/stream-limits.ts'
+import { type ConnectionLimits, DEFAULT_CONNECTION_LIMITS } from '../src/http/server/connection-limits.ts'
 import {
   DEFAULT_CHECKPOINT_BYTES,
   DEFAULT_COMMIT_LOG_BYTES,
   DEFAULT_PAGE_CACHE_BYTES,
   DEFAULT_REMOTE_WAIT_MS,
-} from '../src/store/settings.ts'
+} from '../src/store/settings/settings.ts'
 import { DEFAULT_WATCH_SETTINGS, type WatchSettings } from '../src/store/watch/watch-settings.ts'
-import { DEFAULT_QUEUE_BOUNDS, type QueueBounds } from '../src/workers/node/operation-queue.ts'
-import { DEFAULT_WORKER_LIMITS, type WorkerLimits } from '../src/workers/node/worker-limits.ts'
+import { DEFAULT_WORKER_LIMITS, type WorkerLimits } from '../src/workers/node/processes/worker-limits.ts'
+import { DEFAULT_QUEUE_BOUNDS, type QueueBounds } from '../src/workers/node/queue/operation-queue.ts'
 
 const FILE = new URL('../docs/limits.md', import.meta.url)
 

@@ -6,7 +6,7 @@ import fs from 'node:fs'
 import { pathToFileURL } from 'node:url'
 import openapiTypeScript, { astToString } from 'openapi-typescript'
 import type { BodyFields } from '../src/client/operation-row.ts'
-import { ROUTES } from '../src/http/routes.ts'
+import { ROUTES } from '../src/http/routes/routes.ts'
 import { describeRoutes, type OpenApiDocument } from './openapi/document.ts'
 import { OPERATIONS } from './openapi/operations.ts'
 

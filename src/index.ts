@@ -6,14 +6,13 @@
 export type { QuotaOverrides, Quotas } from './catalog/account-quotas.ts'
 export type { CellListOptions, CellRecord } from './catalog/cell-registry.ts'
 export type { Durability, SqlPolicy } from './engine/cell-settings.ts'
-export type { Growth } from './engine/delete-reserve.ts'
+export type { NoPromise } from './engine/commits/transaction-work.ts'
+export type { Growth } from './engine/files/delete-reserve.ts'
 export type { QuarantineState } from './engine/quarantine.ts'
-export type { NoPromise } from './engine/transaction-work.ts'
 export type { CommitChanges } from './engine/watch/commit-recorder.ts'
-export type { CloseOptions, DeleteCellOptions } from './store/call-options.ts'
-export type { Cell, ExecOptions, Migration, RowOptions } from './store/cell.ts'
-export type { BranchCellOptions } from './store/cell-branches.ts'
-export type { CreatedCell } from './store/cell-creations.ts'
+export { CellStore } from './store/cell-store.ts'
+export type { BranchCellOptions } from './store/cells/cell-branches.ts'
+export type { CreatedCell } from './store/cells/cell-creations.ts'
 export type {
   CellDirectory,
   CellPage,
@@ -22,12 +21,18 @@ export type {
   ListedCell,
   NamedCellOptions,
   PurgedCell,
-} from './store/cell-directory.ts'
-export type { ExportedFile, ExportOptions, ExportResult, ServedExportOptions } from './store/cell-export.ts'
-export type { ImportCellOptions } from './store/cell-imports.ts'
-export { CellStore } from './store/cell-store.ts'
-export type { StoreSettings } from './store/settings.ts'
-export type { BackupSettings, StoreOptions } from './store/store-options.ts'
+} from './store/cells/cell-directory.ts'
+export type {
+  ExportedFile,
+  ExportOptions,
+  ExportResult,
+  ServedExportOptions,
+} from './store/cells/cell-export.ts'
+export type { ImportCellOptions } from './store/cells/cell-imports.ts'
+export type { Cell, ExecOptions, Migration, RowOptions } from './store/open/cell.ts'
+export type { CloseOptions, DeleteCellOptions } from './store/settings/call-options.ts'
+export type { StoreSettings } from './store/settings/settings.ts'
+export type { BackupSettings, StoreOptions } from './store/settings/store-options.ts'
 export type {
   CellChange,
   CellCommit,
@@ -53,7 +58,12 @@ export type {
 } from './engine/statements/sql-values.ts'
 export type { SqlOptions } from './engine/statements/statement-runner.ts'
 
-export type { CellStatement, PrepareOptions, RunResult, StatementParams } from './store/cell-statement.ts'
+export type {
+  CellStatement,
+  PrepareOptions,
+  RunResult,
+  StatementParams,
+} from './store/open/cell-statement.ts'
 
 // Keys and values
 
@@ -95,7 +105,7 @@ export type { KeyAccess, KeyScope, KeyScopeOptions, KeySurface } from './auth/ke
 // Backups
 
 export type { BackupManager } from './backup/backup-manager.ts'
-export type { DatabaseContents } from './backup/restore/examine-database.ts'
+export type { DatabaseContents } from './backup/restore/build/examine-database.ts'
 export type { Flushed } from './backup/shipping/flushes.ts'
 export type { ShippingStatus } from './backup/shipping/shipping-status.ts'
 export type { VerifyOptions, VerifyResult } from './backup/verify/verify-types.ts'
@@ -121,11 +131,11 @@ export type {
   PrunedVersion,
   PruneOptions,
   PruneResult,
-} from './backup/versions/prune-result.ts'
-export type { PurgedObjects } from './backup/versions/purge.ts'
-export type { Retention } from './backup/versions/retention.ts'
-export type { Proof } from './backup/versions/retention-notes.ts'
-export type { KeepReason } from './backup/versions/retention-verdicts.ts'
+} from './backup/versions/retention/prune-result.ts'
+export type { PurgedObjects } from './backup/versions/retention/purge.ts'
+export type { Retention } from './backup/versions/retention/retention.ts'
+export type { Proof } from './backup/versions/retention/retention-notes.ts'
+export type { KeepReason } from './backup/versions/retention/retention-verdicts.ts'
 export type { BackupInfo } from './backup/versions/version-index.ts'
 
 // Object stores
@@ -152,12 +162,12 @@ export type {
 
 // Over HTTP
 
-export { createHandler } from './http/fetch-handler.ts'
+export { createHandler } from './http/fetch/fetch-handler.ts'
 export type { AccessLogger, HandlerOptions, HttpLimits, HttpLogger } from './http/handler-options.ts'
-export type { MemoryLimits } from './http/memory-budgets.ts'
-export { createListener } from './http/node-listener.ts'
-export type { RateLimit } from './http/rate-limiter.ts'
-export type { StreamLimits } from './http/stream-limits.ts'
+export type { MemoryLimits } from './http/quotas/memory-budgets.ts'
+export type { RateLimit } from './http/quotas/rate-limiter.ts'
+export type { StreamLimits } from './http/quotas/stream-limits.ts'
+export { createListener } from './http/server/node-listener.ts'
 
 // Where a handler runs its cells
 
@@ -187,10 +197,10 @@ export type {
 // What a store says of itself
 
 export type { ArchiverLoad } from './backup/archiver/job.ts'
-export type { RecoveryProgress } from './backup/background-recovery.ts'
 export type { BackupCounts } from './backup/backup-reports.ts'
 export type { CallCounts, ObjectStoreCall } from './backup/object-store/object-store-calls.ts'
-export type { BackupTrace, OperationTrace, RequestTrace, RestoreTrace } from './base/channels.ts'
+export type { RecoveryProgress } from './backup/recovery/background-recovery.ts'
+export type { BackupTrace, OperationTrace, RequestTrace, RestoreTrace } from './base/async/channels.ts'
 export type {
   BackupMetrics,
   ObjectStoreMetrics,
@@ -202,9 +212,9 @@ export type {
 // Errors, limits, and what can be injected
 
 export type { Clock, Timer } from './base/clock.ts'
-export { DEFAULT_LIMITS, type Limits, type ResultLimits } from './base/limits.ts'
 export type { Log } from './base/log.ts'
-export type { Given, Some } from './base/option-shapes.ts'
+export { DEFAULT_LIMITS, type Limits, type ResultLimits } from './base/options/limits.ts'
+export type { Given, Some } from './base/options/option-shapes.ts'
 export {
   CellError,
   type CellErrorCode,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import packageJson from '../package.json' with { type: 'json' }
 import { CellError, type CellErrorCode, ERROR_KINDS } from '../src/errors.ts'
-import { problemResponse } from '../src/http/problem.ts'
+import { problemResponse } from '../src/http/core/problem.ts'
 import tsupConfig from '../tsup.config.ts'
 import { longFiles, RULES } from './architecture/rules.ts'
 import { parseSource, readProjectFile, readSources } from './architecture/source.ts'
@@ -84,7 +84,7 @@ const EXAMPLES: Record<string, { bad: string[][]; good: string[] }> = {
       ["src/client/a.ts: import type { CellError } from '../errors.ts'"],
     ],
     good: [
-      "src/client/a.ts: import { b } from './b.ts'; import { nameMend } from '../base/known-names.ts'",
+      "src/client/a.ts: import { b } from './b.ts'; import { nameMend } from '../base/options/known-names.ts'",
       "src/client/b.ts: import { createParser } from 'eventsource-parser'",
       "src/cli/a.ts: import fs from 'node:fs'",
     ],

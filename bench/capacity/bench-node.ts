@@ -1,9 +1,9 @@
 import fs from 'node:fs'
-import { StorePaths } from '../../src/base/store-paths.ts'
+import { StorePaths } from '../../src/base/files/store-paths.ts'
 import { readOwner } from '../../src/catalog/directory-lock.ts'
+import type { BackupSettings } from '../../src/store/settings/store-options.ts'
 import { StoreCore } from '../../src/store/store-core.ts'
-import type { BackupSettings } from '../../src/store/store-options.ts'
-import { WorkerService } from '../../src/workers/node/worker-service.ts'
+import { WorkerService } from '../../src/workers/node/dispatch/worker-service.ts'
 import { statementsOf } from '../../test/support/request-bounds.ts'
 
 /** Without these no backup is made that the benchmark did not ask for. */

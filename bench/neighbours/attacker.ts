@@ -1,4 +1,4 @@
-import { lowerPriority } from '../../src/base/lower-priority.ts'
+import { lowerPriority } from '../../src/base/machine/lower-priority.ts'
 import { ATTACKS } from './attacks.ts'
 import { honestLoad } from './honest-load.ts'
 import { Tenant } from './tenant.ts'

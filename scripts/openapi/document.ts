@@ -11,8 +11,8 @@ import {
 } from 'zod-openapi'
 import packageJson from '../../package.json' with { type: 'json' }
 import { problemAnswer } from '../../src/http/answers/problem-document.ts'
-import { SQLITE_TYPE } from '../../src/http/file-body.ts'
-import type { Route } from '../../src/http/routes.ts'
+import { SQLITE_TYPE } from '../../src/http/body/file-body.ts'
+import type { Route } from '../../src/http/routes/routes.ts'
 import { uuid } from '../../src/service/json/answer-fields.ts'
 import { NOTES, shapeOf } from '../../src/service/json/schema-notes.ts'
 import type { Operation, Success } from './operation.ts'

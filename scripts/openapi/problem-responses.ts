@@ -1,6 +1,6 @@
 import type { ZodOpenApiResponseObject } from 'zod-openapi'
 import type { CellErrorCode } from '../../src/errors.ts'
-import { STATUS_OF_CODE } from '../../src/http/problem.ts'
+import { STATUS_OF_CODE } from '../../src/http/core/problem.ts'
 
 export const REQUEST_ID = { 'X-Request-Id': { $ref: '#/components/headers/RequestId' } }
 const RETRY_AFTER = { 'Retry-After': { $ref: '#/components/headers/RetryAfter' } }

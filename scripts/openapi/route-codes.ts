@@ -1,6 +1,6 @@
 import type { CellErrorCode } from '../../src/errors.ts'
-import { STATUS_OF_CODE } from '../../src/http/problem.ts'
-import type { Route } from '../../src/http/routes.ts'
+import { STATUS_OF_CODE } from '../../src/http/core/problem.ts'
+import type { Route } from '../../src/http/routes/routes.ts'
 import type { Operation } from './operation.ts'
 
 /** Of any request, as soon as there is a connection. */

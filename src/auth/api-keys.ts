@@ -1,9 +1,16 @@
 import { randomBytes, randomUUID } from 'node:crypto'
+import type { Emitter } from '../base/async/emitter.ts'
 import type { Clock } from '../base/clock.ts'
-import { checkDisplayName } from '../base/display-name.ts'
-import type { Emitter } from '../base/emitter.ts'
-import type { Limits } from '../base/limits.ts'
-import { checkOptions, type Given, judgedByReader, maybe, orNull, type Shape } from '../base/option-shapes.ts'
+import { checkDisplayName } from '../base/options/display-name.ts'
+import type { Limits } from '../base/options/limits.ts'
+import {
+  checkOptions,
+  type Given,
+  judgedByReader,
+  maybe,
+  orNull,
+  type Shape,
+} from '../base/options/option-shapes.ts'
 import { cutPage, PAGING, pageLimit } from '../base/paging.ts'
 import { RowCursors } from '../base/row-cursor.ts'
 import type { AccountQuotas } from '../catalog/account-quotas.ts'

@@ -1,4 +1,4 @@
-import { judgedByReader, oneOf, orNull, type Shape } from '../base/option-shapes.ts'
+import { judgedByReader, oneOf, orNull, type Shape } from '../base/options/option-shapes.ts'
 import { CellError } from '../errors.ts'
 
 /** What a key may do: each level may do what those before it may. Only `owner` may make and change accounts. */

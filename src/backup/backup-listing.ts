@@ -1,10 +1,10 @@
+import { isCellId } from '../base/files/store-paths.ts'
 import { cutPage, decodeCursor, encodeCursor, pageLimit } from '../base/paging.ts'
-import { isCellId } from '../base/store-paths.ts'
 import { cellNotFound } from '../catalog/cell-registry.ts'
 import type { BackupDestination } from './archiver/backup-destination.ts'
-import { restorableRanges } from './restore/restorable-ranges.ts'
+import { restorableRanges } from './restore/target/restorable-ranges.ts'
 import type { BackupList, BackupListOptions } from './versions/backup-page.ts'
-import type { CellOwnership } from './versions/cell-ownership.ts'
+import type { CellOwnership } from './versions/identity/cell-ownership.ts'
 import { compareVersions, parseVersion } from './versions/object-keys.ts'
 import { type BackupInfo, listingOf } from './versions/version-index.ts'
 

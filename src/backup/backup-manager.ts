@@ -1,8 +1,8 @@
-import { AccountPace } from '../base/account-pace.ts'
-import { checkOptions, type Given } from '../base/option-shapes.ts'
+import { unlessAborted } from '../base/async/unless-aborted.ts'
+import { AccountPace } from '../base/fairness/account-pace.ts'
+import { isCellId } from '../base/files/store-paths.ts'
+import { checkOptions, type Given } from '../base/options/option-shapes.ts'
 import { type Paged, paged } from '../base/paging.ts'
-import { isCellId } from '../base/store-paths.ts'
-import { unlessAborted } from '../base/unless-aborted.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
 import { CellError } from '../errors.ts'
 import { toBackupError } from './archive/backup-errors.ts'
@@ -17,8 +17,8 @@ import { CellRestores } from './cell-restores.ts'
 import { storeBeforeDeletion } from './final-backup.ts'
 import { CALL, type CallOptions } from './object-store/object-store.ts'
 import { orReason } from './or-reason.ts'
-import type { RestorePermits } from './restore/restore-permits.ts'
-import { planRestore } from './restore/restore-plan.ts'
+import type { RestorePermits } from './restore/install/restore-permits.ts'
+import { planRestore } from './restore/target/restore-plan.ts'
 import { type Flushed, holdsAllOf } from './shipping/flushes.ts'
 import type { ShippingStatus } from './shipping/shipping-status.ts'
 import { Verification } from './verification.ts'
@@ -36,8 +36,8 @@ import type {
   RestorePlan,
   RestoreResult,
 } from './versions/backup-types.ts'
-import { CellOwnership } from './versions/cell-ownership.ts'
 import { checkMoment } from './versions/cell-source.ts'
+import { CellOwnership } from './versions/identity/cell-ownership.ts'
 import type { BackupInfo } from './versions/version-index.ts'
 
 export interface BackupManagerParts {

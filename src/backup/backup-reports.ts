@@ -1,4 +1,4 @@
-import { channels, traced } from '../base/channels.ts'
+import { channels, traced } from '../base/async/channels.ts'
 import type { Log } from '../base/log.ts'
 import { type CellErrorKind, isCellError } from '../errors.ts'
 import type { BackupKind, BackupOrigin, BackupResult, RestoreResult } from './versions/backup-types.ts'

@@ -1,12 +1,12 @@
-import type { AccountPace } from '../base/account-pace.ts'
-import { isCellId } from '../base/store-paths.ts'
+import type { AccountPace } from '../base/fairness/account-pace.ts'
+import { isCellId } from '../base/files/store-paths.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
 import type { Durability } from '../engine/cell-settings.ts'
 import type { ArchiverClient, JobOptions } from './archiver/archiver.ts'
 import type { BackupDestination } from './archiver/backup-destination.ts'
 import type { RestoreResult } from './versions/backup-types.ts'
-import { CellOwnership } from './versions/cell-ownership.ts'
 import { type CellSource, checkMoment } from './versions/cell-source.ts'
+import { CellOwnership } from './versions/identity/cell-ownership.ts'
 
 export interface BackupBranchesParts {
   destination: BackupDestination

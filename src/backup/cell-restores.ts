@@ -1,4 +1,4 @@
-import type { AccountPace } from '../base/account-pace.ts'
+import type { AccountPace } from '../base/fairness/account-pace.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { toBackupError } from './archive/backup-errors.ts'
@@ -6,8 +6,8 @@ import type { ArchiverClient, JobOptions, RestoreRequest } from './archiver/arch
 import type { BackupDestination } from './archiver/backup-destination.ts'
 import type { Need } from './archiver/job.ts'
 import type { BackupReports } from './backup-reports.ts'
-import { reportSetBack } from './restore/report-set-back.ts'
-import type { RestorePermits } from './restore/restore-permits.ts'
+import { reportSetBack } from './restore/install/report-set-back.ts'
+import type { RestorePermits } from './restore/install/restore-permits.ts'
 import type { BackupOptions, RestoreOptions, RestoreResult } from './versions/backup-types.ts'
 
 export interface CellRestoresParts {

@@ -1,6 +1,6 @@
+import { unlessAborted } from '../base/async/unless-aborted.ts'
 import type { Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
-import { unlessAborted } from '../base/unless-aborted.ts'
 import { CellError } from '../errors.ts'
 
 /** Milliseconds that a deletion waits for the object store. */

@@ -1,5 +1,5 @@
 import os from 'node:os'
-import { having } from './option-shapes.ts'
+import { having } from './options/option-shapes.ts'
 
 /**
  * As they are when the library is loaded. A test runner's fake timers stand still, also for the library; its fake `Date` is used:

@@ -1,4 +1,4 @@
-import { having } from './option-shapes.ts'
+import { having } from './options/option-shapes.ts'
 
 /** Gets what no caller is told, with pino's order of arguments. Never a key, a value or an SQL parameter. */
 export interface Log {

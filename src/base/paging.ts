@@ -1,6 +1,6 @@
 import { CellError } from '../errors.ts'
 import { turnOfTheLoop } from './clock.ts'
-import { judgedByReader, maybe, type Shape } from './option-shapes.ts'
+import { judgedByReader, maybe, type Shape } from './options/option-shapes.ts'
 
 const LIMIT_DEFAULT = 100
 

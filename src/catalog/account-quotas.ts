@@ -1,8 +1,8 @@
 import type { Clock } from '../base/clock.ts'
 import { counted } from '../base/counted.ts'
-import { COUNT, maybe, type Shape } from '../base/option-shapes.ts'
-import { overLimit, TRY_LATER } from '../base/over-limit.ts'
-import { TokenBuckets } from '../base/token-buckets.ts'
+import { TokenBuckets } from '../base/fairness/token-buckets.ts'
+import { COUNT, maybe, type Shape } from '../base/options/option-shapes.ts'
+import { overLimit, TRY_LATER } from '../base/options/over-limit.ts'
 import type { CellError } from '../errors.ts'
 
 /** What each account may have; undefined is no bound. */

@@ -1,8 +1,8 @@
 import fs from 'node:fs'
 import { isError } from '../base/any-realm.ts'
-import { exists, replaceFile, writeNewFile } from '../base/durable-files.ts'
-import { processStartTime } from '../base/machine.ts'
-import type { StorePaths } from '../base/store-paths.ts'
+import { exists, replaceFile, writeNewFile } from '../base/files/durable-files.ts'
+import type { StorePaths } from '../base/files/store-paths.ts'
+import { processStartTime } from '../base/machine/machine.ts'
 import { type Connection, databaseImage, openConnection } from '../engine/sqlite.ts'
 import { CellError } from '../errors.ts'
 

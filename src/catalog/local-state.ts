@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import fs from 'node:fs'
-import { exists, FILE_MODE } from '../base/durable-files.ts'
-import { bootId } from '../base/machine.ts'
+import { exists, FILE_MODE } from '../base/files/durable-files.ts'
+import { bootId } from '../base/machine/machine.ts'
 import { type Connection, openConnection, type Statement } from '../engine/sqlite.ts'
 import { isDamage, isSqliteError } from '../engine/sqlite-errors.ts'
-import { WalSync } from '../engine/wal-sync.ts'
+import { WalSync } from '../engine/wal/wal-sync.ts'
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS state (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;

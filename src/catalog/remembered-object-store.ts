@@ -1,7 +1,7 @@
 import fs from 'node:fs'
-import { replaceFileDurably } from '../base/durable-files.ts'
-import { KeyedQueue } from '../base/keyed-queue.ts'
-import type { StorePaths } from '../base/store-paths.ts'
+import { KeyedQueue } from '../base/fairness/keyed-queue.ts'
+import { replaceFileDurably } from '../base/files/durable-files.ts'
+import type { StorePaths } from '../base/files/store-paths.ts'
 
 /** What one start of a directory's owner has written into a prefix about itself. */
 export interface RememberedStart {

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 // The command's first file. It must parse and run on an old Node.js, so it imports nothing that needs a new one until it
 // knows the version. The rest of the command is a chunk of its own, which is loaded after that.
-import { isSupportedNode } from '../base/runtime.ts'
-import { nodeOptions } from '../base/v8-options.ts'
+import { isSupportedNode } from '../base/machine/runtime.ts'
+import { nodeOptions } from '../base/machine/v8-options.ts'
 
 const EXIT_MS_MAX = 2_000
 

@@ -1,4 +1,4 @@
-import { unknownName } from '../base/known-names.ts'
+import { unknownName } from '../base/options/known-names.ts'
 import { CellError } from '../errors.ts'
 import { KEY_VARIABLE } from './remote/remote-node.ts'
 import { variableOf } from './serve/limits/limit-row.ts'

@@ -1,7 +1,7 @@
 import pino, { type Logger } from 'pino'
 import { API_KEY_PREFIX } from '../auth/api-key.ts'
 import { CellError } from '../errors.ts'
-import { visible, visibleLines } from './output.ts'
+import { visible, visibleLines } from './terminal/output.ts'
 
 export const LOG_LEVELS = ['silent', 'error', 'warn', 'info', 'debug'] as const
 export type LogLevel = (typeof LOG_LEVELS)[number]

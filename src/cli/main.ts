@@ -1,6 +1,6 @@
 import { dropUnsetVariables } from './environment.ts'
 import { buildProgram } from './program.ts'
-import { EXIT_FAILED, EXIT_OK, reportError } from './report-error.ts'
+import { EXIT_FAILED, EXIT_OK, reportError } from './terminal/report-error.ts'
 
 /**
  * Runs one command.

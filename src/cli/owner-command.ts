@@ -1,14 +1,14 @@
 import type { Command } from 'commander'
 import { systemClock } from '../base/clock.ts'
-import { isCellId } from '../base/store-paths.ts'
+import { isCellId } from '../base/files/store-paths.ts'
 import { CellError } from '../errors.ts'
-import type { CellPageDocument } from '../http/owner-routes.ts'
+import type { CellPageDocument } from '../http/routes/owner/owner-routes.ts'
 import type { StoreFlags } from './flags.ts'
 import { createLog } from './log.ts'
-import { printNote } from './output.ts'
 import type { OwnerClient } from './owner/owner-client.ts'
 import { remoteNodeOf } from './remote/remote-node.ts'
 import type { StoreClient } from './store-client.ts'
+import { printNote } from './terminal/output.ts'
 
 /** Of a command line whose parts do not fit together. */
 export const USAGE = { code: 'commander.conflictingOption', exitCode: 2 }

@@ -1,6 +1,6 @@
 import { Command } from 'commander'
 import packageJson from '../../package.json' with { type: 'json' }
-import { nearestName } from '../base/known-names.ts'
+import { nearestName } from '../base/options/known-names.ts'
 import { addAccountsCommands } from './commands/accounts-commands.ts'
 import { addBackupCommands } from './commands/backup-commands.ts'
 import { addCellsCommands } from './commands/cells-commands.ts'
@@ -10,9 +10,9 @@ import { addServeCommand } from './commands/serve-command.ts'
 import { addSqlCommand } from './commands/sql-command.ts'
 import { addStatusCommand } from './commands/status-command.ts'
 import { refuseUnknownVariables } from './environment.ts'
-import { examples } from './output.ts'
 import { addRefusedUrl, checkPlace } from './remote/remote-flags.ts'
-import { WrongUsage } from './report-error.ts'
+import { examples } from './terminal/output.ts'
+import { WrongUsage } from './terminal/report-error.ts'
 
 const HELP = 'help'
 

@@ -8,7 +8,7 @@ import type {
   RestorePlanDocument,
 } from '../http/answers/backup-answers.ts'
 import type { CellSummaryDocument, DeletedCellDocument } from '../http/answers/cell-answers.ts'
-import type * as owner from '../http/owner-routes.ts'
+import type * as owner from '../http/routes/owner/owner-routes.ts'
 import type { SqlDocument } from '../service/json/sql-answers.ts'
 
 /**

@@ -1,4 +1,4 @@
-import { nameMend } from '../base/known-names.ts'
+import { nameMend } from '../base/options/known-names.ts'
 import type { BodyFields, OperationRow } from './operation-row.ts'
 
 /** The codes of mistakes in a call, as the server and the library have them. */

@@ -2,10 +2,10 @@ import { randomBytes } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import { FILE_MODE, fsyncDirectoryAside, makeDirectory } from '../base/durable-files.ts'
-import { freeBytes } from '../base/free-bytes.ts'
-import { ScratchMemory } from '../base/scratch-memory.ts'
-import { writeAllSync } from '../base/write-all.ts'
+import { FILE_MODE, fsyncDirectoryAside, makeDirectory } from '../base/files/durable-files.ts'
+import { writeAllSync } from '../base/files/write-all.ts'
+import { freeBytes } from '../base/machine/free-bytes.ts'
+import { ScratchMemory } from '../base/machine/scratch-memory.ts'
 import {
   batchBytes,
   encodeBatch,

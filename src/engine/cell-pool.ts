@@ -1,16 +1,16 @@
 import { type Clock, setImmediate } from '../base/clock.ts'
-import { exists } from '../base/durable-files.ts'
+import { exists } from '../base/files/durable-files.ts'
+import type { CellPaths } from '../base/files/store-paths.ts'
 import type { Log } from '../base/log.ts'
-import type { CellPaths } from '../base/store-paths.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { CellDatabase, type CellHooks } from './cell-database.ts'
 import type { CellDatabaseSettings } from './cell-settings.ts'
-import type { AcknowledgedFrames } from './commit-sync.ts'
-import { FairShares } from './fair-shares.ts'
+import { FairShares } from './commits/fair-shares.ts'
+import { checkClosedCell } from './files/recovery-check.ts'
 import { type MemoryBound, OpenMemory } from './open-memory.ts'
 import { Quarantine } from './quarantine.ts'
-import { checkClosedCell } from './recovery-check.ts'
 import { toCellError } from './sqlite-errors.ts'
+import type { AcknowledgedFrames } from './wal/commit-sync.ts'
 
 /** How the pool finds and opens a cell. */
 export interface CellOpener {

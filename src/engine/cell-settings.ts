@@ -1,8 +1,8 @@
-import type { Limits } from '../base/limits.ts'
-import { oneOf } from '../base/option-shapes.ts'
+import type { Limits } from '../base/options/limits.ts'
+import { oneOf } from '../base/options/option-shapes.ts'
+import type { SharedCommits } from './commits/shared-commits.ts'
 import type { EngineCounts } from './engine-counts.ts'
 import type { OwnerFunctions } from './owner-functions.ts'
-import type { SharedCommits } from './shared-commits.ts'
 import type { Connection } from './sqlite.ts'
 
 /**

@@ -1,4 +1,4 @@
-import type { Limits } from '../base/limits.ts'
+import type { Limits } from '../base/options/limits.ts'
 import { CellError } from '../errors.ts'
 import { toCellError } from './sqlite-errors.ts'
 

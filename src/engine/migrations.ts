@@ -1,6 +1,6 @@
 import { CellError } from '../errors.ts'
 import type { CellDatabase } from './cell-database.ts'
-import { refuseLate } from './transaction-work.ts'
+import { refuseLate } from './commits/transaction-work.ts'
 
 /** What `cell.migrate()` did. */
 export interface MigrateResult {

@@ -1,8 +1,8 @@
 import type { Clock } from '../base/clock.ts'
 import type { CellDatabase } from './cell-database.ts'
 import { PAGE_BYTES } from './cell-settings.ts'
-import { FairShares } from './fair-shares.ts'
-import { schemaWeight } from './schema-weight.ts'
+import { FairShares } from './commits/fair-shares.ts'
+import { schemaWeight } from './files/schema-weight.ts'
 
 /** What the open cells of a process may keep in memory. */
 export interface MemoryBound {

@@ -1,12 +1,20 @@
 import { isBytes } from '../base/any-realm.ts'
-import { callback, checkOptions, FLAG, list, maybe, record, type Shape } from '../base/option-shapes.ts'
+import {
+  callback,
+  checkOptions,
+  FLAG,
+  list,
+  maybe,
+  record,
+  type Shape,
+} from '../base/options/option-shapes.ts'
 import { CellError } from '../errors.ts'
+import { isLate } from './commits/transaction-work.ts'
 import type { OwnersNames } from './sql-policy/owners-names.ts'
 import { type Connection, openInMemory } from './sqlite.ts'
 import { encodeParam } from './statements/parameters.ts'
 import { decodeInteger } from './statements/rows.ts'
 import type { SqlParam, SqlValue } from './statements/sql-values.ts'
-import { isLate } from './transaction-work.ts'
 
 /**
  * A function for SQL. It takes values as rows have them, and returns one as statements take them; undefined is NULL. It

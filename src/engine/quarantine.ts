@@ -1,13 +1,13 @@
 import fs from 'node:fs'
 import { type Clock, setImmediate, type Timer, turnOfTheLoop } from '../base/clock.ts'
-import { exists, fsyncReplaced, replaceFile } from '../base/durable-files.ts'
+import { exists, fsyncReplaced, replaceFile } from '../base/files/durable-files.ts'
+import type { CellPaths } from '../base/files/store-paths.ts'
 import type { Log } from '../base/log.ts'
-import { bootId } from '../base/machine.ts'
-import type { CellPaths } from '../base/store-paths.ts'
+import { bootId } from '../base/machine/machine.ts'
 import { CellError, isCellError, type QuarantineReason } from '../errors.ts'
-import type { AcknowledgedFrames } from './commit-sync.ts'
-import type { ClosedCell } from './recovery-check.ts'
+import type { ClosedCell } from './files/recovery-check.ts'
 import { isDamage, isSqliteError } from './sqlite-errors.ts'
+import type { AcknowledgedFrames } from './wal/commit-sync.ts'
 
 /** Why a cell is kept closed, and since when. */
 export interface QuarantineState {

@@ -1,7 +1,7 @@
 import path from 'node:path'
 import { isError } from '../base/any-realm.ts'
-import { freeBytes } from '../base/free-bytes.ts'
-import type { Limits } from '../base/limits.ts'
+import { freeBytes } from '../base/machine/free-bytes.ts'
+import type { Limits } from '../base/options/limits.ts'
 import { CellError, type CellErrorDetails } from '../errors.ts'
 
 interface SqliteErrorShape {

@@ -1,5 +1,5 @@
 import Database from 'better-sqlite3'
-import { assertSupportedRuntime } from '../base/runtime.ts'
+import { assertSupportedRuntime } from '../base/machine/runtime.ts'
 import { CellError } from '../errors.ts'
 
 /** The only file that imports the driver; the rest of the engine sees these types. */

@@ -1,6 +1,6 @@
 import { inspect } from 'node:util'
-import type { ResultLimits } from '../base/limits.ts'
 import type { Log } from '../base/log.ts'
+import type { ResultLimits } from '../base/options/limits.ts'
 import {
   COUNT,
   checkOptions,
@@ -13,14 +13,14 @@ import {
   SIGNAL,
   type Some,
   some,
-} from '../base/option-shapes.ts'
+} from '../base/options/option-shapes.ts'
 import { SQL_POLICY, type SqlPolicy } from '../engine/cell-settings.ts'
 import { RESULT_LIMITS } from '../engine/statements/sql-options.ts'
 import type { CellService } from '../service/cell-service.ts'
-import { DEFAULT_MEMORY_LIMITS, MEMORY_LIMITS, type MemoryLimits } from './memory-budgets.ts'
-import { RATE, type RateLimit } from './rate-limiter.ts'
-import { BASE_PATH } from './request-target.ts'
-import { DEFAULT_STREAM_LIMITS, STREAM_LIMITS, type StreamLimits } from './stream-limits.ts'
+import { BASE_PATH } from './core/request-target.ts'
+import { DEFAULT_MEMORY_LIMITS, MEMORY_LIMITS, type MemoryLimits } from './quotas/memory-budgets.ts'
+import { RATE, type RateLimit } from './quotas/rate-limiter.ts'
+import { DEFAULT_STREAM_LIMITS, STREAM_LIMITS, type StreamLimits } from './quotas/stream-limits.ts'
 
 /** Gets `requestId`, `method`, `route` and `err`; never a path, which could hold a tenant's key. A pino logger fits. */
 export type HttpLogger = Pick<Log, 'error'>

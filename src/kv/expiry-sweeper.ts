@@ -1,6 +1,6 @@
+import { unlessAborted } from '../base/async/unless-aborted.ts'
 import { type Clock, type Timer, turnOfTheLoop } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
-import { unlessAborted } from '../base/unless-aborted.ts'
 import { isCellError } from '../errors.ts'
 import type { ExpiryHints } from './expiry-hints.ts'
 

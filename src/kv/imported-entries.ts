@@ -1,4 +1,4 @@
-import type { Limits } from '../base/limits.ts'
+import type { Limits } from '../base/options/limits.ts'
 
 /** Epoch milliseconds of the last date that JavaScript knows. */
 const TIME_MAX = 8.64e15

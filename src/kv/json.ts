@@ -1,5 +1,5 @@
 import { isError } from '../base/any-realm.ts'
-import { shownValue } from '../base/shown-value.ts'
+import { shownValue } from '../base/options/shown-value.ts'
 import { CellError } from '../errors.ts'
 
 /** @throws `invalid_request` for a value that JSON can't hold */

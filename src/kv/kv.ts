@@ -1,6 +1,6 @@
 import type { Clock } from '../base/clock.ts'
-import type { Limits } from '../base/limits.ts'
-import type { Given } from '../base/option-shapes.ts'
+import type { Limits } from '../base/options/limits.ts'
+import type { Given } from '../base/options/option-shapes.ts'
 import { type Paged, paged, pageLimit } from '../base/paging.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
 import { decodeInteger } from '../engine/statements/rows.ts'

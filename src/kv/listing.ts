@@ -1,4 +1,4 @@
-import type { Limits } from '../base/limits.ts'
+import type { Limits } from '../base/options/limits.ts'
 import { cutPage, decodeCursor, encodeCursor } from '../base/paging.ts'
 import type { KvListOptions, KvPage } from './entry.ts'
 import { checkKey, prefixEnd } from './key.ts'

@@ -1,4 +1,11 @@
-import { checkOptions, FLAG, judgedByReader, maybe, required, type Shape } from '../base/option-shapes.ts'
+import {
+  checkOptions,
+  FLAG,
+  judgedByReader,
+  maybe,
+  required,
+  type Shape,
+} from '../base/options/option-shapes.ts'
 import { PAGING } from '../base/paging.ts'
 import type {
   KvDeleteOptions,

@@ -1,5 +1,5 @@
 import type { Clock } from '../base/clock.ts'
-import type { Limits } from '../base/limits.ts'
+import type { Limits } from '../base/options/limits.ts'
 import { CellError } from '../errors.ts'
 import { type Condition, conditionOf, preconditionFailed } from './condition.ts'
 import type { KvPutEntry, KvPutOptions, KvPutResult } from './entry.ts'

@@ -1,6 +1,6 @@
 import { LANES } from '../backup/archiver/job.ts'
 import type { ShippingStatus } from '../backup/shipping/shipping-status.ts'
-import { LATENCY_BUCKETS_MS } from '../http/request-counts.ts'
+import { LATENCY_BUCKETS_MS } from '../http/routes/node/request-counts.ts'
 import type { BackupMetrics } from '../store/store-metrics.ts'
 import type { NodeReadings } from './node-readings.ts'
 

@@ -1,6 +1,6 @@
-import type { MemoryUse } from '../http/memory-budgets.ts'
-import type { RequestCounts } from '../http/request-counts.ts'
-import type { Census } from '../store/cell-census.ts'
+import type { MemoryUse } from '../http/quotas/memory-budgets.ts'
+import type { RequestCounts } from '../http/routes/node/request-counts.ts'
+import type { Census } from '../store/cells/cell-census.ts'
 import type { StoreMetrics } from '../store/store-metrics.ts'
 
 /** What the metrics of a node are made of, at one instant. */

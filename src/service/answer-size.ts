@@ -1,5 +1,5 @@
-import { nameCost, textCost, valueCost } from '../base/answer-cost.ts'
-import type { ResultLimits } from '../base/limits.ts'
+import { nameCost, textCost, valueCost } from '../base/fairness/answer-cost.ts'
+import type { ResultLimits } from '../base/options/limits.ts'
 import { encodeCursor } from '../base/paging.ts'
 import { CellError } from '../errors.ts'
 import type { KvEntry, KvListOptions, KvPage } from '../kv/entry.ts'

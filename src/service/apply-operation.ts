@@ -1,11 +1,11 @@
 import type { Clock } from '../base/clock.ts'
-import { definedOnly } from '../base/option-shapes.ts'
+import { definedOnly } from '../base/options/option-shapes.ts'
 import type { SqlPolicy } from '../engine/cell-settings.ts'
 import { SqlStatement, type StatementVerb } from '../engine/sql-policy/sql-statement.ts'
 import { mayOnlyRead } from '../engine/statements/statement-runner.ts'
 import { CellError } from '../errors.ts'
 import type { KvPutOptions } from '../kv/entry.ts'
-import type { Cell } from '../store/cell.ts'
+import type { Cell } from '../store/open/cell.ts'
 import { BatchSize, checkNamesFit, listWithin, mgetWithin } from './answer-size.ts'
 import type {
   BatchableOperation,

@@ -1,4 +1,4 @@
-import { channels, traced } from '../base/channels.ts'
+import { channels, traced } from '../base/async/channels.ts'
 import type { ExecuteOptions } from './cell-service.ts'
 import { type CellOperation, routeOf } from './operations.ts'
 

@@ -1,5 +1,5 @@
-import type { ResultLimits } from '../base/limits.ts'
-import type { Growth } from '../engine/delete-reserve.ts'
+import type { ResultLimits } from '../base/options/limits.ts'
+import type { Growth } from '../engine/files/delete-reserve.ts'
 import type { SqlParams, SqlResult, SqlRow, SqlValue } from '../engine/statements/sql-values.ts'
 import type {
   KvEntry,

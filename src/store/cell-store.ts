@@ -5,29 +5,17 @@ import { type BackupManager, objectStoreNotConfigured } from '../backup/backup-m
 import type { CallOptions } from '../backup/object-store/object-store.ts'
 import { orReason } from '../backup/or-reason.ts'
 import type { VerificationTable } from '../backup/verify/verification-table.ts'
-import type { Retention } from '../backup/versions/retention.ts'
+import type { Retention } from '../backup/versions/retention/retention.ts'
+import { runAll } from '../base/async/run-all.ts'
 import type { Clock } from '../base/clock.ts'
-import { checkOptions, type Given } from '../base/option-shapes.ts'
+import type { Turns } from '../base/fairness/turns.ts'
+import { checkOptions, type Given } from '../base/options/option-shapes.ts'
 import type { Paged } from '../base/paging.ts'
-import { runAll } from '../base/run-all.ts'
-import type { Turns } from '../base/turns.ts'
 import type { CellListOptions, CellRecord, RecordPage } from '../catalog/cell-registry.ts'
 import type { RequestedBackups } from '../catalog/requested-backups.ts'
 import { CellError } from '../errors.ts'
-import type { Archiving } from './archiving.ts'
-import { archivingInProcess } from './archiving-in-process.ts'
-import {
-  CLOSE,
-  type CloseOptions,
-  checkNamedOptions,
-  DELETE,
-  type DeleteCellOptions,
-  FIND,
-} from './call-options.ts'
-import { CATALOG_SCHEMA } from './catalog-schema.ts'
-import type { Cell } from './cell.ts'
-import { type BranchCellOptions, isBranch } from './cell-branches.ts'
-import type { CreatedCell } from './cell-creations.ts'
+import { type BranchCellOptions, isBranch } from './cells/cell-branches.ts'
+import type { CreatedCell } from './cells/cell-creations.ts'
 import type {
   CellDirectory,
   CellPage,
@@ -36,17 +24,29 @@ import type {
   ListedCell,
   NamedCellOptions,
   PurgedCell,
-} from './cell-directory.ts'
-import { copyCell, type ExportedFile, exportToSpool, type ServedExportOptions } from './cell-export.ts'
-import { type ImportCellOptions, importHere } from './cell-imports.ts'
-import { checkIsId } from './cell-names.ts'
-import { LocalCells } from './local-cells.ts'
-import type { ConfirmOptions } from './replication.ts'
-import type { StoreSettings } from './settings.ts'
-import { type StartMode, type StoreParts, startStore } from './start-store.ts'
+} from './cells/cell-directory.ts'
+import { copyCell, type ExportedFile, exportToSpool, type ServedExportOptions } from './cells/cell-export.ts'
+import { type ImportCellOptions, importHere } from './cells/cell-imports.ts'
+import { checkIsId } from './cells/cell-names.ts'
+import type { Archiving } from './open/archiving.ts'
+import { archivingInProcess } from './open/archiving-in-process.ts'
+import type { Cell } from './open/cell.ts'
+import { LocalCells } from './open/local-cells.ts'
+import type { ConfirmOptions } from './open/replication.ts'
+import {
+  CLOSE,
+  type CloseOptions,
+  checkNamedOptions,
+  DELETE,
+  type DeleteCellOptions,
+  FIND,
+} from './settings/call-options.ts'
+import type { StoreSettings } from './settings/settings.ts'
+import type { StoreOptions } from './settings/store-options.ts'
+import { CATALOG_SCHEMA } from './start/catalog-schema.ts'
+import { type StartMode, type StoreParts, startStore } from './start/start-store.ts'
 import { StoreCore } from './store-core.ts'
 import { type StoreMetrics, storeMetrics } from './store-metrics.ts'
-import type { StoreOptions } from './store-options.ts'
 import { Upkeep } from './upkeep.ts'
 
 const CLOSE_DEADLINE_MS = 10_000

@@ -1,8 +1,8 @@
 import type { ArchiverLoad } from '../backup/archiver/job.ts'
-import type { RecoveryProgress } from '../backup/background-recovery.ts'
 import type { BackupManager } from '../backup/backup-manager.ts'
 import type { BackupCounts } from '../backup/backup-reports.ts'
 import type { CallCounts } from '../backup/object-store/object-store-calls.ts'
+import type { RecoveryProgress } from '../backup/recovery/background-recovery.ts'
 import type { ShippingStatus } from '../backup/shipping/shipping-status.ts'
 import type { StoreCore } from './store-core.ts'
 

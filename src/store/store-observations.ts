@@ -3,8 +3,8 @@ import { ObjectStoreCalls } from '../backup/object-store/object-store-calls.ts'
 import { ObservedObjectStore } from '../backup/object-store/observed-object-store.ts'
 import type { Log, LogInFront } from '../base/log.ts'
 import { RecentFailures } from '../base/recent-failures.ts'
-import { CellActivity } from './cell-activity.ts'
-import type { StoreSettings } from './settings.ts'
+import { CellActivity } from './cells/cell-activity.ts'
+import type { StoreSettings } from './settings/settings.ts'
 
 /** What a store's owning process notes about its work, for its log, its metrics and its status. */
 export class StoreObservations {

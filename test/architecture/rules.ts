@@ -31,7 +31,7 @@ const LAYERS: readonly (readonly string[])[] = [
 
 /** The same inside a layer. `.` stands for the files that lie directly in its folder. */
 const INNER_LAYERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
-  'src/engine': [['sql-policy'], ['.', 'statements', 'watch']],
+  'src/engine': [['sql-policy'], ['.', 'statements', 'watch', 'wal', 'commits', 'files']],
   'src/backup': [
     ['object-store'],
     ['archive'],
@@ -41,7 +41,7 @@ const INNER_LAYERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ['create', 'restore', 'fence'],
     ['verify'],
     ['archiver'],
-    ['.'],
+    ['.', 'recovery', 'schedule'],
   ],
   'src/console': [['session'], ['parts'], ['pages'], ['.', 'styles']],
   'src/workers': [['protocol'], ['children'], ['node', 'worker', 'archiver', 'checker']],
@@ -61,7 +61,7 @@ const PACKAGE_HOMES: readonly { packages: RegExp; home: string }[] = [
   { packages: /^(commander|cli-progress|string-width)(\/|$)/, home: 'src/cli/' },
 ]
 
-const CLIENT_IMPORTS = /^(src\/client\/.*|src\/base\/known-names\.ts|eventsource-parser)$/
+const CLIENT_IMPORTS = /^(src\/client\/.*|src\/base\/options\/known-names\.ts|eventsource-parser)$/
 
 /** Time and chance come from the injected clock and from node:crypto. The command alone sits outside, at the terminal. */
 const TIME_HOMES = [

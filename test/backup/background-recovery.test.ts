@@ -2,14 +2,14 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
-import type { RecoveryProgress } from '../../src/backup/background-recovery.ts'
 import { BackupManager } from '../../src/backup/backup-manager.ts'
+import type { RecoveryProgress } from '../../src/backup/recovery/background-recovery.ts'
 import type { Log } from '../../src/base/log.ts'
 import { silentLog } from '../../src/base/log.ts'
 import { CellError } from '../../src/errors.ts'
 import { InProcessService } from '../../src/service/in-process-service.ts'
-import type { Cell } from '../../src/store/cell.ts'
 import type { CellStore } from '../../src/store/cell-store.ts'
+import type { Cell } from '../../src/store/open/cell.ts'
 import {
   type Call,
   FailingStore,

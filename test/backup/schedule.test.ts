@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import type { BackupProgress } from '../../src/backup/changes/backup-progress.ts'
-import type { BackupSchedule } from '../../src/backup/schedule.ts'
+import type { BackupSchedule } from '../../src/backup/schedule/schedule.ts'
 import { CellError } from '../../src/errors.ts'
 import { HOUR_MS, MINUTE_MS, PlannedBackups, pass } from '../support/backup/planned-backups.ts'
 import { turnsUntil } from '../support/turns.ts'

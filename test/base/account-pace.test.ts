@@ -1,6 +1,6 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { AccountPace } from '../../src/base/account-pace.ts'
+import { AccountPace } from '../../src/base/fairness/account-pace.ts'
 import { CellError } from '../../src/errors.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 

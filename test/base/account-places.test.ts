@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import { AccountPlaces } from '../../src/base/account-places.ts'
+import { AccountPlaces } from '../../src/base/fairness/account-places.ts'
 import { turnsUntil } from '../support/turns.ts'
 
 let places: AccountPlaces

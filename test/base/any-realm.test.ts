@@ -1,7 +1,7 @@
 import vm from 'node:vm'
 import { expect, test } from 'vitest'
 import { isBytes, isError } from '../../src/base/any-realm.ts'
-import { isUnreadable } from '../../src/base/unreadable.ts'
+import { isUnreadable } from '../../src/base/files/unreadable.ts'
 
 /** As a test runner has it that runs its tests in a realm of their own: Node.js makes its errors in another one. */
 function elsewhere<T>(code: string): T {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { backOffMs, rest } from '../../src/base/back-off.ts'
+import { backOffMs, rest } from '../../src/base/async/back-off.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 
 test('each wait is twice as long as the one before, up to the longest; chance takes up to half of it', () => {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { Budget } from '../../src/base/budget.ts'
+import { Budget } from '../../src/base/fairness/budget.ts'
 import { seededRandom } from '../support/seed.ts'
 import { thrownBy } from '../support/thrown.ts'
 

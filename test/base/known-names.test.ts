@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { nearestName } from '../../src/base/known-names.ts'
+import { nearestName } from '../../src/base/options/known-names.ts'
 
 describe('the nearest name', () => {
   test.each([

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import fs from 'node:fs'
 import os from 'node:os'
 import { expect, onTestFinished, test } from 'vitest'
-import { lowerPriority } from '../../src/base/lower-priority.ts'
+import { lowerPriority } from '../../src/base/machine/lower-priority.ts'
 
 const { PRIORITY_LOW } = os.constants.priority
 

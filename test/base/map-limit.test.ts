@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { mapLimit } from '../../src/base/map-limit.ts'
+import { mapLimit } from '../../src/base/async/map-limit.ts'
 
 /** Calls that are answered one by one, by hand. */
 function calls() {

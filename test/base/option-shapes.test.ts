@@ -14,7 +14,7 @@ import {
   SIGNAL,
   some,
   TEXT,
-} from '../../src/base/option-shapes.ts'
+} from '../../src/base/options/option-shapes.ts'
 import { thrownBy } from '../support/thrown.ts'
 
 interface Options {

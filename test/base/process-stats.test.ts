@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import fs from 'node:fs'
 import { expect, test, vi } from 'vitest'
-import { ProcessStats } from '../../src/base/process-stats.ts'
+import { ProcessStats } from '../../src/base/machine/process-stats.ts'
 
 test.runIf(process.platform === 'linux')(
   'the figures of a process are read again and again, from files that are opened once and closed in the end',

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { releaseBytes } from '../../src/base/release-bytes.ts'
+import { releaseBytes } from '../../src/base/machine/release-bytes.ts'
 
 test('the memory of long bytes is given back at once', () => {
   const bytes = Buffer.alloc(65_536)

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { ScratchMemory } from '../../src/base/scratch-memory.ts'
+import { ScratchMemory } from '../../src/base/machine/scratch-memory.ts'
 
 const KIB = 1_024
 

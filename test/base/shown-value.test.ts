@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { shownValue } from '../../src/base/shown-value.ts'
+import { shownValue } from '../../src/base/options/shown-value.ts'
 
 test.each([
   [undefined, 'undefined'],

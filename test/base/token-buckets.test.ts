@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { TokenBuckets } from '../../src/base/token-buckets.ts'
+import { TokenBuckets } from '../../src/base/fairness/token-buckets.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 
 describe('memory (invariant 13)', () => {

@@ -1,6 +1,6 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { Turns } from '../../src/base/turns.ts'
+import { Turns } from '../../src/base/fairness/turns.ts'
 import { seededRandom } from '../support/seed.ts'
 
 test('an account that comes last waits for one piece of work of each other account, however many they have waiting', async () => {

@@ -6,7 +6,7 @@ import {
   NEW_SPACE_OF_NODE,
   nodeOptions,
   ONE_HELPER_THREAD,
-} from '../../src/base/v8-options.ts'
+} from '../../src/base/machine/v8-options.ts'
 
 const ALL = [ONE_HELPER_THREAD, NEW_SPACE_OF_NODE, HEAP_GROWTH_OF_NODE]
 

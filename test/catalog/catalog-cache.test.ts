@@ -1,6 +1,6 @@
 import path from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { DEFAULT_LIMITS } from '../../src/base/limits.ts'
+import { DEFAULT_LIMITS } from '../../src/base/options/limits.ts'
 import { Catalog } from '../../src/catalog/catalog.ts'
 import { CatalogCache } from '../../src/catalog/catalog-cache.ts'
 import { countOf } from '../support/counts.ts'

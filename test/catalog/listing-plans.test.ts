@@ -1,6 +1,6 @@
 import Database from 'better-sqlite3'
 import { expect, test } from 'vitest'
-import { StorePaths } from '../../src/base/store-paths.ts'
+import { StorePaths } from '../../src/base/files/store-paths.ts'
 import { openTestStore } from '../support/open-test-store.ts'
 
 const INDEX = 'deleted_names'

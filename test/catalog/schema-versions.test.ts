@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import Database from 'better-sqlite3'
 import { expect, test } from 'vitest'
-import { StorePaths } from '../../src/base/store-paths.ts'
+import { StorePaths } from '../../src/base/files/store-paths.ts'
 import { CellStore } from '../../src/store/cell-store.ts'
 import { openTestStore } from '../support/open-test-store.ts'
 import { rejectedBy } from '../support/thrown.ts'

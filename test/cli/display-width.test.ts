@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { cutToWidth, displayWidth, padToWidth } from '../../src/cli/display-width.ts'
-import { formatTable } from '../../src/cli/output.ts'
+import { cutToWidth, displayWidth, padToWidth } from '../../src/cli/terminal/display-width.ts'
+import { formatTable } from '../../src/cli/terminal/output.ts'
 
 test.each([
   ['acme', 4],

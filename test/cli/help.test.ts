@@ -2,9 +2,9 @@ import type { Command } from 'commander'
 import { describe, expect, test, vi } from 'vitest'
 import { VARIABLES } from '../../src/cli/environment.ts'
 import { buildProgram } from '../../src/cli/program.ts'
-import { reportError } from '../../src/cli/report-error.ts'
 import { variableOf } from '../../src/cli/serve/limits/limit-row.ts'
 import { LIMIT_ROWS } from '../../src/cli/serve/limits/limits.ts'
+import { reportError } from '../../src/cli/terminal/report-error.ts'
 
 const COMMANDS = [
   'serve',

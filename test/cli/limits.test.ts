@@ -1,11 +1,11 @@
 import { Command } from 'commander'
 import { describe, expect, test, vi } from 'vitest'
 import { dropUnsetVariables, VARIABLES } from '../../src/cli/environment.ts'
-import { reportError } from '../../src/cli/report-error.ts'
 import { type LimitRow, memberOf, spell, variableOf } from '../../src/cli/serve/limits/limit-row.ts'
 import { LIMIT_ROWS, LIMITS, limitsFrom } from '../../src/cli/serve/limits/limits.ts'
 import { addServeFlags } from '../../src/cli/serve/serve-flags.ts'
-import { resolveSettings } from '../../src/store/settings.ts'
+import { reportError } from '../../src/cli/terminal/report-error.ts'
+import { resolveSettings } from '../../src/store/settings/settings.ts'
 
 /** What the flags of `serve` come to. */
 function read(args: string[], environment: Record<string, string> = {}) {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { formatBytes, formatTable } from '../../src/cli/output.ts'
+import { formatBytes, formatTable } from '../../src/cli/terminal/output.ts'
 
 describe('a table', () => {
   test('is as wide as its widest text, and ends in no spaces', () => {

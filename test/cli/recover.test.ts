@@ -2,7 +2,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { expect, test } from 'vitest'
-import { StorePaths } from '../../src/base/store-paths.ts'
+import { StorePaths } from '../../src/base/files/store-paths.ts'
 import { type ServedNode, Workplace } from '../support/cli/workplace.ts'
 import { until } from '../support/until.ts'
 

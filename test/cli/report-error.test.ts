@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { buildProgram } from '../../src/cli/program.ts'
-import { reportError } from '../../src/cli/report-error.ts'
+import { reportError } from '../../src/cli/terminal/report-error.ts'
 import { CellError } from '../../src/errors.ts'
 
 /** What commander makes of a wrong command line, as it is told. */

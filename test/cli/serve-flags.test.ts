@@ -1,12 +1,12 @@
 import { Command } from 'commander'
 import { expect, test, vi } from 'vitest'
-import { DEFAULT_LIMITS } from '../../src/base/limits.ts'
+import { DEFAULT_LIMITS } from '../../src/base/options/limits.ts'
 import { limitsFrom } from '../../src/cli/serve/limits/limits.ts'
 import { serverOptions } from '../../src/cli/serve/running-node.ts'
 import { addServeFlags, type ServeFlags } from '../../src/cli/serve/serve-flags.ts'
 import { storeOptions } from '../../src/cli/serve/served-store.ts'
-import { DEFAULT_MEMORY_LIMITS } from '../../src/http/memory-budgets.ts'
-import { resolveSettings } from '../../src/store/settings.ts'
+import { DEFAULT_MEMORY_LIMITS } from '../../src/http/quotas/memory-budgets.ts'
+import { resolveSettings } from '../../src/store/settings/settings.ts'
 
 const MIB = 1_048_576
 

@@ -5,7 +5,11 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { makeApiKey } from '../../src/auth/api-key.ts'
-import { HEAP_GROWTH_OF_NODE, NEW_SPACE_OF_NODE, ONE_HELPER_THREAD } from '../../src/base/v8-options.ts'
+import {
+  HEAP_GROWTH_OF_NODE,
+  NEW_SPACE_OF_NODE,
+  ONE_HELPER_THREAD,
+} from '../../src/base/machine/v8-options.ts'
 import { CellStore } from '../../src/store/cell-store.ts'
 import { SlowRequest } from '../support/cli/slow-request.ts'
 import { Workplace } from '../support/cli/workplace.ts'

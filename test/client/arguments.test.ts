@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { ArgumentError, blob, type Client, createClient, integer, real } from '../../src/client/index.ts'
-import { createHandler } from '../../src/http/fetch-handler.ts'
+import { createHandler } from '../../src/http/fetch/fetch-handler.ts'
 import { temporaryStore } from '../../src/testing/index.ts'
 import {
   type DocumentedArgument,

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { blob, bytesOf, type Client, createClient, integer, isProblem } from '../../src/client/index.ts'
-import { createHandler } from '../../src/http/fetch-handler.ts'
+import { createHandler } from '../../src/http/fetch/fetch-handler.ts'
 import type { CellStore } from '../../src/store/cell-store.ts'
 import { temporaryStore } from '../../src/testing/index.ts'
 

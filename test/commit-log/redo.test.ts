@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { newCellId } from '../../src/base/store-paths.ts'
+import { newCellId } from '../../src/base/files/store-paths.ts'
 import { encodeBatch, encodeFileHead, HEAD_BYTES, type LogRecord } from '../../src/commit-log/log-format.ts'
 import { redo, removeLogs, supersede } from '../../src/commit-log/redo.ts'
 import { tempDirectory } from '../support/temp-directory.ts'

@@ -2,7 +2,7 @@ import fs from 'node:fs'
 import Database from 'better-sqlite3'
 import { describe, expect, test } from 'vitest'
 import type { CellDatabase } from '../../src/engine/cell-database.ts'
-import type { WalState } from '../../src/engine/checkpoints.ts'
+import type { WalState } from '../../src/engine/wal/checkpoints.ts'
 import { openTestDatabase } from '../support/open-test-database.ts'
 import { codeOf } from '../support/thrown.ts'
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { COMMIT_TIMES_MAX, CommitTimes } from '../../src/engine/commit-times.ts'
+import { COMMIT_TIMES_MAX, CommitTimes } from '../../src/engine/wal/commit-times.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { openTestDatabase } from '../support/open-test-database.ts'
 

@@ -1,10 +1,10 @@
 import Database from 'better-sqlite3'
 import { describe, expect, test } from 'vitest'
-import { StorePaths } from '../../src/base/store-paths.ts'
+import { StorePaths } from '../../src/base/files/store-paths.ts'
 import type { CellDatabase } from '../../src/engine/cell-database.ts'
 import { migrate } from '../../src/engine/migrations.ts'
 import { runScript } from '../../src/engine/script.ts'
-import type { Cell } from '../../src/store/cell.ts'
+import type { Cell } from '../../src/store/open/cell.ts'
 import { openTestDatabase } from '../support/open-test-database.ts'
 import { openTestStore } from '../support/open-test-store.ts'
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { FairShares } from '../../src/engine/fair-shares.ts'
+import { FairShares } from '../../src/engine/commits/fair-shares.ts'
 import { seededRandom } from '../support/seed.ts'
 
 const MAX = 1_000

@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import { expect, test } from 'vitest'
-import { findDamage, findDamageOfPages } from '../../src/engine/quick-check.ts'
+import { findDamage, findDamageOfPages } from '../../src/engine/files/quick-check.ts'
 import { openConnection } from '../../src/engine/sqlite.ts'
 import { unsafe } from '../support/database-files.ts'
 

@@ -3,8 +3,8 @@ import { open } from 'node:fs/promises'
 import path from 'node:path'
 import Database from 'better-sqlite3'
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
-import { redoLog } from '../../src/engine/redo-log.ts'
-import { walBytes } from '../../src/engine/wal-file.ts'
+import { redoLog } from '../../src/engine/wal/redo-log.ts'
+import { walBytes } from '../../src/engine/wal/wal-file.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
 
 let before: string

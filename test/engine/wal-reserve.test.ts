@@ -4,7 +4,7 @@ import Database from 'better-sqlite3'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { CellDatabase } from '../../src/engine/cell-database.ts'
 import { PAGE_BYTES } from '../../src/engine/cell-settings.ts'
-import { FRAME_BYTES, walBytes } from '../../src/engine/wal-file.ts'
+import { FRAME_BYTES, walBytes } from '../../src/engine/wal/wal-file.ts'
 import { openTestDatabase, type TestDatabaseOptions } from '../support/open-test-database.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
 

@@ -2,7 +2,7 @@ import { type ChildProcessWithoutNullStreams, execFileSync, spawn } from 'node:c
 import fs from 'node:fs'
 import path from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { StorePaths } from '../../src/base/store-paths.ts'
+import { StorePaths } from '../../src/base/files/store-paths.ts'
 import { ended } from '../support/child.ts'
 import { countOf } from '../support/counts.ts'
 import { Acknowledgements, type Event } from '../support/faults/acknowledgements.ts'

@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { expect, test, vi } from 'vitest'
-import { StorePaths } from '../../src/base/store-paths.ts'
+import { StorePaths } from '../../src/base/files/store-paths.ts'
 import { countOf } from '../support/counts.ts'
 import { prepareLedger, readLedger } from '../support/faults/ledger.ts'
 import { type Injection, noStrace, ProgramUnderStrace } from '../support/faults/strace.ts'

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { BackupResult } from '../../src/backup/versions/backup-types.ts'
-import { BackupCharges } from '../../src/http/backup-charges.ts'
+import { BackupCharges } from '../../src/http/quotas/backup-charges.ts'
 import type { CellService } from '../../src/service/cell-service.ts'
 import { InProcessService } from '../../src/service/in-process-service.ts'
 import { FakeClock } from '../support/fake-clock.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createHandler } from '../../src/http/fetch-handler.ts'
+import { createHandler } from '../../src/http/fetch/fetch-handler.ts'
 import { createLedger, ScratchPlace } from '../support/backup/scratch-store.ts'
 
 test('A backup that was requested with a key is a tenant’s, and the cell says when it was last stored', async () => {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import type { RestoreResult } from '../../src/backup/versions/backup-types.ts'
 import type { ProblemDocument } from '../../src/http/answers/problem-document.ts'
-import { type BegunRestore, BegunRestores } from '../../src/http/begun-restores.ts'
+import { type BegunRestore, BegunRestores } from '../../src/http/routes/begun-restores.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 
 const HOUR_MS = 3_600_000

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { BodyBuffer } from '../../src/http/body-buffer.ts'
+import { BodyBuffer } from '../../src/http/body/body-buffer.ts'
 import { Random } from '../support/random.ts'
 
 test('a body is what its pieces are, however they are cut', () => {

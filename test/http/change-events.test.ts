@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { CellError } from '../../src/errors.ts'
-import { ChangeEvents, HEARTBEAT_MS } from '../../src/http/change-events.ts'
-import { asTenantsSee } from '../../src/http/problem.ts'
+import { asTenantsSee } from '../../src/http/core/problem.ts'
+import { ChangeEvents, HEARTBEAT_MS } from '../../src/http/routes/change-events.ts'
 import { openTestCell } from '../support/open-test-store.ts'
 
 test('a heartbeat has the newest id, also of commits that were not for its reader, and is no event', async () => {

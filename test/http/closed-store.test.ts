@@ -1,6 +1,6 @@
 import path from 'node:path'
 import { expect, test } from 'vitest'
-import { createHandler } from '../../src/http/fetch-handler.ts'
+import { createHandler } from '../../src/http/fetch/fetch-handler.ts'
 import { StoreDirectory } from '../support/store-directory.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
 

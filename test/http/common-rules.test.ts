@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { makeApiKey } from '../../src/auth/api-key.ts'
-import { ROUTES } from '../../src/http/routes.ts'
+import { ROUTES } from '../../src/http/routes/routes.ts'
 import { type Ask, Bench, type Reply } from '../support/http/bench.ts'
 import { TRANSPORTS } from '../support/http/transports.ts'
 import { checkEveryReply, checkProblem, UNKNOWN_ID } from './rows/row.ts'

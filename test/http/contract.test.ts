@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { ROUTES } from '../../src/http/routes.ts'
+import { ROUTES } from '../../src/http/routes/routes.ts'
 import { type Ask, Bench } from '../support/http/bench.ts'
 import { TRANSPORTS, type TransportFactory } from '../support/http/transports.ts'
 import { AREAS } from './rows/areas.ts'

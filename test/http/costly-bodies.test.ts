@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest'
 import { SqlTokens } from '../../src/engine/sql-policy/sql-lexer.ts'
-import { Application } from '../../src/http/application.ts'
+import { Application } from '../../src/http/core/application.ts'
 import { Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, test, vi } from 'vitest'
 import { CellError, type CellErrorCode, ERROR_KINDS } from '../../src/errors.ts'
-import { problemResponse, STATUS_OF_CODE } from '../../src/http/problem.ts'
+import { problemResponse, STATUS_OF_CODE } from '../../src/http/core/problem.ts'
 import type { CellService } from '../../src/service/cell-service.ts'
 import { Bench } from '../support/http/bench.ts'
 import { UNCHECKED_TRANSPORTS, viaFetch } from '../support/http/transports.ts'

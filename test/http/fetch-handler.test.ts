@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { createHandler } from '../../src/http/fetch-handler.ts'
-import { LINGER_BYTES_MAX } from '../../src/http/linger.ts'
+import { createHandler } from '../../src/http/fetch/fetch-handler.ts'
+import { LINGER_BYTES_MAX } from '../../src/http/server/linger.ts'
 import { Bench } from '../support/http/bench.ts'
 import { LingerClock } from '../support/http/stepped-clock.ts'
 import { viaFetch } from '../support/http/transports.ts'

@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { expect, test } from 'vitest'
-import { FileBody } from '../../src/http/file-body.ts'
+import { FileBody } from '../../src/http/body/file-body.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
 import { until } from '../support/until.ts'

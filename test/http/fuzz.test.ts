@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { ROUTES } from '../../src/http/routes.ts'
+import { ROUTES } from '../../src/http/routes/routes.ts'
 import { countOf } from '../support/counts.ts'
 import { type Ask, Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { ROUTES } from '../../src/http/routes.ts'
+import { ROUTES } from '../../src/http/routes/routes.ts'
 import { Bench } from '../support/http/bench.ts'
 import type { RawRequest } from '../support/http/raw-exchange.ts'
 import { TRANSPORTS, type Transport } from '../support/http/transports.ts'

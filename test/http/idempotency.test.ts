@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { fingerprintOf } from '../../src/http/idempotency.ts'
+import { fingerprintOf } from '../../src/http/core/idempotency.ts'
 
 test('a body has the fingerprint that an earlier version has stored for it, whatever the order of its members', () => {
   const from = { version: 'v', cell_id: 'é"\n' }

@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { expect, test } from 'vitest'
-import { createHandler } from '../../src/http/fetch-handler.ts'
+import { createHandler } from '../../src/http/fetch/fetch-handler.ts'
 import type { CellStore } from '../../src/store/cell-store.ts'
 import { StoreDirectory } from '../support/store-directory.ts'
 import { tempDirectory } from '../support/temp-directory.ts'

@@ -1,7 +1,7 @@
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
-import { createListener } from '../../src/http/node-listener.ts'
+import { createListener } from '../../src/http/server/node-listener.ts'
 import { temporaryStore } from '../../src/testing/index.ts'
 import { DocumentClient } from '../support/http/document-client.ts'
 

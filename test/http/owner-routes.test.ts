@@ -1,8 +1,8 @@
 import type { AddressInfo } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { NodeServer } from '../../src/http/node-server.ts'
-import { OWNER } from '../../src/http/owner-routes.ts'
-import { ROUTES } from '../../src/http/routes.ts'
+import { OWNER } from '../../src/http/routes/owner/owner-routes.ts'
+import { ROUTES } from '../../src/http/routes/routes.ts'
+import { NodeServer } from '../../src/http/server/node-server.ts'
 import { Bench } from '../support/http/bench.ts'
 import { sendOverSocket, TRANSPORTS, type TransportFactory } from '../support/http/transports.ts'
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { ROUTES } from '../../src/http/routes.ts'
+import { ROUTES } from '../../src/http/routes/routes.ts'
 import { type Ask, Bench, type Reply } from '../support/http/bench.ts'
 import { TRANSPORTS } from '../support/http/transports.ts'
 import { checkEveryReply, checkProblem, UNKNOWN_ID } from './rows/row.ts'

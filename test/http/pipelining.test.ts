@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import net, { type AddressInfo } from 'node:net'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { NodeServer } from '../../src/http/node-server.ts'
+import { NodeServer } from '../../src/http/server/node-server.ts'
 import type { CellService } from '../../src/service/cell-service.ts'
 import { Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'

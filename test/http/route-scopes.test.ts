@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { KeyAccess, KeyScopeOptions, KeySurface } from '../../src/auth/key-scope.ts'
-import { ROUTES } from '../../src/http/routes.ts'
+import { ROUTES } from '../../src/http/routes/routes.ts'
 import { type Ask, Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, onTestFinished, test } from 'vitest'
 import type { KeyScopeOptions } from '../../src/auth/key-scope.ts'
-import { ROUTES } from '../../src/http/routes.ts'
+import { ROUTES } from '../../src/http/routes/routes.ts'
 import { countOf } from '../support/counts.ts'
 import { type Ask, Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'

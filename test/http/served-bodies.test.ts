@@ -1,7 +1,7 @@
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { NodeServer } from '../../src/http/node-server.ts'
+import { NodeServer } from '../../src/http/server/node-server.ts'
 import type { CellService } from '../../src/service/cell-service.ts'
 import { CellAnswer, type CellRequest } from '../../src/service/operations.ts'
 import { Bench } from '../support/http/bench.ts'

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { StoredBytes } from '../../src/http/stored-bytes.ts'
+import { StoredBytes } from '../../src/http/quotas/stored-bytes.ts'
 import { openTestStore } from '../support/open-test-store.ts'
 
 test('A question measures a hundred of the cells that changed a second ago, the oldest change first, and none twice', async () => {

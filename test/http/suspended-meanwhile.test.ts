@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { NodeServer } from '../../src/http/node-server.ts'
+import { NodeServer } from '../../src/http/server/node-server.ts'
 import type { CellService } from '../../src/service/cell-service.ts'
 import { InProcessService } from '../../src/service/in-process-service.ts'
 import { Bench } from '../support/http/bench.ts'

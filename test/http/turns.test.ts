@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { DEFAULT_MEMORY_LIMITS } from '../../src/http/memory-budgets.ts'
+import { DEFAULT_MEMORY_LIMITS } from '../../src/http/quotas/memory-budgets.ts'
 import { type Ask, Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { ROUTES } from '../../src/http/routes.ts'
+import { ROUTES } from '../../src/http/routes/routes.ts'
 import { type Ask, Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
 import { kv, op, put } from './rows/kv-asks.ts'

@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { definedOnly } from '../../src/base/option-shapes.ts'
+import { definedOnly } from '../../src/base/options/option-shapes.ts'
 import type { CellErrorCode } from '../../src/errors.ts'
 import { isCellError } from '../../src/errors.ts'
-import type { Cell } from '../../src/store/cell.ts'
+import type { Cell } from '../../src/store/open/cell.ts'
 import { openTestCell, type TestStore } from '../support/open-test-store.ts'
 import { SEED } from '../support/seed.ts'
 

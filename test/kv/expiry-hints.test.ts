@@ -1,6 +1,6 @@
 import path from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { newCellId } from '../../src/base/store-paths.ts'
+import { newCellId } from '../../src/base/files/store-paths.ts'
 import { LocalState } from '../../src/catalog/local-state.ts'
 import { ExpiryHints } from '../../src/kv/expiry-hints.ts'
 import { tempDirectory } from '../support/temp-directory.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { definedOnly } from '../../src/base/option-shapes.ts'
+import { definedOnly } from '../../src/base/options/option-shapes.ts'
 import { isCellError } from '../../src/errors.ts'
 import type { Kv } from '../../src/kv/kv.ts'
 import { openTestCell, type TestStore } from '../support/open-test-store.ts'

@@ -1,6 +1,6 @@
 import ts from 'typescript'
 import { describe, expect, test } from 'vitest'
-import { ACCOUNT_CHANGES, CELL_CHANGES, KEY_CHANGES } from '../../src/http/change-log.ts'
+import { ACCOUNT_CHANGES, CELL_CHANGES, KEY_CHANGES } from '../../src/http/core/change-log.ts'
 import { METRIC_DEFINITIONS } from '../../src/metrics/definitions.ts'
 import { readProjectFile, readSources, walk } from '../architecture/source.ts'
 import { ObservedNode } from '../support/observed-node.ts'
@@ -16,31 +16,37 @@ const INDIRECT: readonly (readonly [file: string, message: string])[] = [
   ['src/backup/backup-reports.ts', 'a backup failed'],
   ['src/backup/backup-reports.ts', 'a restore failed; the cell is as it was'],
   [
-    'src/http/stored-bytes.ts',
+    'src/http/quotas/stored-bytes.ts',
     'not all cells of an account could be measured, so its quota of bytes is not exact',
   ],
-  ['src/store/local-cells.ts', 'disk error: the cell is kept closed until a check proves its files whole'],
-  ['src/store/local-cells.ts', 'the cell is damaged; it is kept closed until it is restored'],
-  ['src/store/local-cells.ts', 'upkeep of the cell failed'],
-  ['src/store/prefix-entry.ts', 'the object store does not answer; serving from local data, backups wait'],
   [
-    'src/store/prefix-entry.ts',
+    'src/store/open/local-cells.ts',
+    'disk error: the cell is kept closed until a check proves its files whole',
+  ],
+  ['src/store/open/local-cells.ts', 'the cell is damaged; it is kept closed until it is restored'],
+  ['src/store/open/local-cells.ts', 'upkeep of the cell failed'],
+  [
+    'src/store/start/prefix-entry.ts',
+    'the object store does not answer; serving from local data, backups wait',
+  ],
+  [
+    'src/store/start/prefix-entry.ts',
     'this node cannot use its object store with these settings; nothing is backed up',
   ],
   [
-    'src/store/prefix-entry.ts',
+    'src/store/start/prefix-entry.ts',
     'could not record in the directory that this node uses the object store; serving from local data, backups wait',
   ],
   [
-    'src/store/prefix-entry.ts',
+    'src/store/start/prefix-entry.ts',
     'the object store lacks what this directory has stored there: it was emptied, or set back to an older copy; everything is stored again',
   ],
   [
     'src/backup/fence/holder-records.ts',
     'could not write the record that says that this node uses the object store; trying again, and after its lease another machine may use it',
   ],
-  ['src/workers/node/worker-spawner.ts', 'could not start a worker process'],
-  ['src/workers/node/worker-spawner.ts', 'a spare worker ended before it got any work'],
+  ['src/workers/node/processes/worker-spawner.ts', 'could not start a worker process'],
+  ['src/workers/node/processes/worker-spawner.ts', 'a spare worker ended before it got any work'],
 ]
 const COMPUTED = [
   ...KEY_CHANGES.map((change) => `an API key is ${change}`),

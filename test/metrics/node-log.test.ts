@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
-import { channels } from '../../src/base/channels.ts'
+import { channels } from '../../src/base/async/channels.ts'
 import { systemClock } from '../../src/base/clock.ts'
 import type { StoreFlags } from '../../src/cli/flags.ts'
 import { connectNode } from '../../src/cli/owner/connect.ts'
-import { SQLITE_TYPE } from '../../src/http/file-body.ts'
+import { SQLITE_TYPE } from '../../src/http/body/file-body.ts'
 import { type LogLine, ObservedNode } from '../support/observed-node.ts'
 import { until } from '../support/until.ts'
 

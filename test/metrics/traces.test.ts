@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { channels } from '../../src/base/channels.ts'
+import { channels } from '../../src/base/async/channels.ts'
 import { ObservedNode } from '../support/observed-node.ts'
 
 type ChannelName = keyof typeof channels

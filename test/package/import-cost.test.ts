@@ -32,7 +32,7 @@ describe.each(['src/client/index.ts', 'dist/client.js'])('a program that imports
   test('loads nothing but the client: it runs in browsers too', async () => {
     const urls = await urlsLoadedBy(entry, "cellstore.createClient({ baseUrl: 'http://x' })")
     // The two of src import nothing of the platform, and are bundled.
-    const own = /\/(src\/client|dist)\/|\/src\/(base\/known-names|errors)\.ts$/
+    const own = /\/(src\/client|dist)\/|\/src\/(base\/options\/known-names|errors)\.ts$/
     const foreign = urls.filter((url) => !own.test(url))
     expect(foreign).toEqual([])
   })

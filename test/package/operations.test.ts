@@ -2,7 +2,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
 import packageJson from '../../package.json' with { type: 'json' }
-import { parsePlan } from '../../src/backup/versions/retention-plan.ts'
+import { parsePlan } from '../../src/backup/versions/retention/retention-plan.ts'
 import { VARIABLES } from '../../src/cli/environment.ts'
 import { buildProgram } from '../../src/cli/program.ts'
 import { blocksOf } from '../support/package/page-programs.ts'

@@ -3,7 +3,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import packageJson from '../../package.json' with { type: 'json' }
-import { isSupportedNode } from '../../src/base/runtime.ts'
+import { isSupportedNode } from '../../src/base/machine/runtime.ts'
 import { Workplace } from '../support/cli/workplace.ts'
 import { EmptyProject } from '../support/package/empty-project.ts'
 import { blocksOf } from '../support/package/page-programs.ts'

@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { expect, test } from 'vitest'
-import { STORE } from '../../src/store/option-checks.ts'
+import { STORE } from '../../src/store/settings/option-checks.ts'
 import { PROJECT } from '../support/package/run.ts'
 
 const page = read('docs/store.md')

@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
-import { StorePaths } from '../../src/base/store-paths.ts'
+import { StorePaths } from '../../src/base/files/store-paths.ts'
 import { turnsUntil } from '../support/turns.ts'
 import type { MakeService, ServiceUnderTest } from './service-under-test.ts'
 

@@ -1,6 +1,6 @@
 import type { SqlPolicy } from '../../src/engine/cell-settings.ts'
 import type { CellService } from '../../src/service/cell-service.ts'
-import type { CellDirectory } from '../../src/store/cell-directory.ts'
+import type { CellDirectory } from '../../src/store/cells/cell-directory.ts'
 
 /** A service under test. */
 export interface ServiceUnderTest {

@@ -1,8 +1,8 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { beforeEach, expect, onTestFinished, test, vi } from 'vitest'
-import { newCellId, StorePaths } from '../../src/base/store-paths.ts'
-import { CellFiles } from '../../src/store/cell-files.ts'
+import { newCellId, StorePaths } from '../../src/base/files/store-paths.ts'
+import { CellFiles } from '../../src/store/open/cell-files.ts'
 import { filesBelow, tempDirectory } from '../support/temp-directory.ts'
 
 let paths: StorePaths

@@ -1,8 +1,8 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { expect, test, vi } from 'vitest'
-import type { Cell } from '../../src/store/cell.ts'
 import type { CellStore } from '../../src/store/cell-store.ts'
+import type { Cell } from '../../src/store/open/cell.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scratch-store.ts'
 import { filesBelow } from '../support/temp-directory.ts'
 

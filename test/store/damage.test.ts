@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { StorePaths } from '../../src/base/store-paths.ts'
+import { StorePaths } from '../../src/base/files/store-paths.ts'
 import { KeptLog } from '../support/kept-log.ts'
 import { openTestStore } from '../support/open-test-store.ts'
 import { tempDirectory } from '../support/temp-directory.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { Cell, Migration } from '../../src/store/cell.ts'
+import type { Cell, Migration } from '../../src/store/open/cell.ts'
 import { openTestCell } from '../support/open-test-store.ts'
 import { codeOf, rejectedBy, thrownBy } from '../support/thrown.ts'
 

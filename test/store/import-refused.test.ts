@@ -1,6 +1,6 @@
 import Database from 'better-sqlite3'
 import { describe, expect, test } from 'vitest'
-import { StorePaths } from '../../src/base/store-paths.ts'
+import { StorePaths } from '../../src/base/files/store-paths.ts'
 import {
   behindItsIndexes,
   cut,

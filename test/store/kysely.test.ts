@@ -1,7 +1,7 @@
 import { type Generated, Kysely, SqliteDialect } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
 import { expect, onTestFinished, test } from 'vitest'
-import type { Cell } from '../../src/store/cell.ts'
+import type { Cell } from '../../src/store/open/cell.ts'
 import { openTestCell } from '../support/open-test-store.ts'
 import { codeOf, rejectedBy } from '../support/thrown.ts'
 

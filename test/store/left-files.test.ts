@@ -1,9 +1,9 @@
 import fs from 'node:fs'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { newCellId } from '../../src/base/store-paths.ts'
+import { newCellId } from '../../src/base/files/store-paths.ts'
 import { CellError } from '../../src/errors.ts'
-import { BuildNotes } from '../../src/store/build-notes.ts'
 import type { CellStore } from '../../src/store/cell-store.ts'
+import { BuildNotes } from '../../src/store/start/build-notes.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scratch-store.ts'
 import { rejectedBy } from '../support/thrown.ts'
 

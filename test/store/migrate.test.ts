@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { Cell, Migration } from '../../src/store/cell.ts'
+import type { Cell, Migration } from '../../src/store/open/cell.ts'
 import { ended, startChild } from '../support/child.ts'
 import { openTestCell } from '../support/open-test-store.ts'
 import { codeOf, thrownBy } from '../support/thrown.ts'

@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { StorePaths } from '../../src/base/store-paths.ts'
+import { StorePaths } from '../../src/base/files/store-paths.ts'
 import { readOwner } from '../../src/catalog/directory-lock.ts'
 import { CellStore } from '../../src/store/cell-store.ts'
 import { ended, firstLine, startChild } from '../support/child.ts'

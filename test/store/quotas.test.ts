@@ -1,6 +1,6 @@
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { StorePaths } from '../../src/base/store-paths.ts'
+import { StorePaths } from '../../src/base/files/store-paths.ts'
 import { openConnection } from '../../src/engine/sqlite.ts'
 import { CellError } from '../../src/errors.ts'
 import { openTestStore } from '../support/open-test-store.ts'

@@ -1,6 +1,6 @@
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { createHandler } from '../../src/http/fetch-handler.ts'
+import { createHandler } from '../../src/http/fetch/fetch-handler.ts'
 import { FailingStore } from '../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scratch-store.ts'
 import { WeakStore } from '../support/backup/weak-store.ts'

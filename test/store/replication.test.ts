@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Flushed } from '../../src/backup/shipping/flushes.ts'
 import { CellError } from '../../src/errors.ts'
-import { Replication } from '../../src/store/replication.ts'
+import { Replication } from '../../src/store/open/replication.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 
 const WAIT_MS = 10_000

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { StorePaths } from '../../src/base/store-paths.ts'
+import { StorePaths } from '../../src/base/files/store-paths.ts'
 import { openConnection } from '../../src/engine/sqlite.ts'
 import { ScratchPlace } from '../support/backup/scratch-store.ts'
 import { codeOf } from '../support/thrown.ts'

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { DEFAULT_LIMITS } from '../../src/base/limits.ts'
-import { resolveSettings } from '../../src/store/settings.ts'
-import type { StoreOptions } from '../../src/store/store-options.ts'
+import { DEFAULT_LIMITS } from '../../src/base/options/limits.ts'
+import { resolveSettings } from '../../src/store/settings/settings.ts'
+import type { StoreOptions } from '../../src/store/settings/store-options.ts'
 import { thrownBy } from '../support/thrown.ts'
 
 describe('defaults', () => {

@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { beforeEach, describe, expect, test, vi } from 'vitest'
-import type { StoreOptions } from '../../src/store/store-options.ts'
+import type { StoreOptions } from '../../src/store/settings/store-options.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scratch-store.ts'
 import { rejectedBy } from '../support/thrown.ts'
 

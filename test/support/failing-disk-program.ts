@@ -4,10 +4,10 @@
  */
 import path from 'node:path'
 import { systemClock } from '../../src/base/clock.ts'
-import { writeNewFile } from '../../src/base/durable-files.ts'
-import { DEFAULT_LIMITS } from '../../src/base/limits.ts'
+import { writeNewFile } from '../../src/base/files/durable-files.ts'
+import { CellPaths } from '../../src/base/files/store-paths.ts'
 import { silentLog } from '../../src/base/log.ts'
-import { CellPaths } from '../../src/base/store-paths.ts'
+import { DEFAULT_LIMITS } from '../../src/base/options/limits.ts'
 import { CellPool } from '../../src/engine/cell-pool.ts'
 import { ReservedSchema } from '../../src/engine/reserved-schema.ts'
 import { isCellError } from '../../src/errors.ts'

@@ -1,5 +1,5 @@
 import type { ObjectStore } from '../../src/backup/object-store/object-store.ts'
-import { LogRow } from '../../src/backup/shipping/log-row.ts'
+import { LogRow } from '../../src/backup/shipping/log/log-row.ts'
 import { logKey } from '../../src/backup/versions/object-keys.ts'
 
 /** Lists so many log objects, and looks at each of them as a restore does. Answers with how many there are. */

@@ -1,8 +1,8 @@
 import fs from 'node:fs'
 import { onTestFinished } from 'vitest'
-import { StorePaths } from '../../src/base/store-paths.ts'
+import { StorePaths } from '../../src/base/files/store-paths.ts'
 import { CellStore } from '../../src/store/cell-store.ts'
-import type { StoreOptions } from '../../src/store/store-options.ts'
+import type { StoreOptions } from '../../src/store/settings/store-options.ts'
 import { checkIntegrity } from './integrity.ts'
 
 interface Closable {

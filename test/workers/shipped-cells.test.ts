@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest'
-import type { CollectedLook } from '../../src/backup/changes/cell-log.ts'
-import type { PackedPiece } from '../../src/backup/changes/packed-logs.ts'
+import type { CollectedLook } from '../../src/backup/changes/log/cell-log.ts'
+import type { PackedPiece } from '../../src/backup/changes/log/packed-logs.ts'
 import { NodeCells } from '../../src/workers/node/node-cells.ts'
 import { until } from '../support/until.ts'
 import { openWorkerStore, type WorkerStore } from '../support/worker-store.ts'

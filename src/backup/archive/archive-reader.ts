@@ -5,7 +5,7 @@ import { CellError } from '../../errors.ts'
 import { corrupt } from './backup-errors.ts'
 import { CHECKSUMS_MEMBER, type Checksums, MANIFEST_MEMBER, type Manifest } from './manifest.ts'
 import { decodeChecksums, decodeManifest } from './manifest-decoder.ts'
-import { BLOCK_BYTES, decompressFirstBlock, decompressSeekable, type Refetch } from './seekable-zstd.ts'
+import { BLOCK_BYTES, decompressFirstBlock, decompressSeekable, type Refetch } from './zstd/seekable-zstd.ts'
 
 /** Takes the members of an archive in their order. Its results count only once {@link readArchive} resolves. */
 export interface ArchiveSink {

@@ -1,11 +1,11 @@
 import { once } from 'node:events'
 import { pack as openPack, type Pack } from 'tar-stream'
-import { allocateBlock, release } from './block-memory.ts'
 import { CHECKSUMS_MEMBER, type Checksums, encodeJsonMember, MANIFEST_MEMBER } from './manifest.ts'
 import { PacedHash } from './paced-hash.ts'
-import { SeekableCompressor } from './seekable-zstd.ts'
 import type { Spool } from './spool.ts'
 import { tarBytes } from './tar-entry.ts'
+import { allocateBlock, release } from './zstd/block-memory.ts'
+import { SeekableCompressor } from './zstd/seekable-zstd.ts'
 
 /** A member's plain bytes. */
 export interface MemberSource {

@@ -3,8 +3,8 @@ import type { CellError } from '../../errors.ts'
 import type { ByteRange } from '../object-store/byte-range.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
 import { corrupt } from './backup-errors.ts'
-import { allocateBlock, release } from './block-memory.ts'
 import { RangeAhead } from './range-ahead.ts'
+import { allocateBlock, release } from './zstd/block-memory.ts'
 
 /** A smaller object, or rest of one, is read with one request. */
 export const RANGE_BYTES = 8 * 1_048_576

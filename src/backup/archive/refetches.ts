@@ -1,4 +1,4 @@
-import { rest } from '../../base/back-off.ts'
+import { rest } from '../../base/async/back-off.ts'
 import type { Clock } from '../../base/clock.ts'
 import { isCellError } from '../../errors.ts'
 

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import fs from 'node:fs/promises'
 import path from 'node:path'
-import { FILE_MODE, makeDirectory, SYNC_EVERY_BYTES } from '../../base/durable-files.ts'
-import { writeAll } from '../../base/write-all.ts'
+import { FILE_MODE, makeDirectory, SYNC_EVERY_BYTES } from '../../base/files/durable-files.ts'
+import { writeAll } from '../../base/files/write-all.ts'
 import { bufferBody, type ObjectBody } from '../object-store/object-store.ts'
-import { release } from './block-memory.ts'
 import { PacedHash } from './paced-hash.ts'
+import { release } from './zstd/block-memory.ts'
 
 /** Up to this size a finished object is kept in memory: most cells are small, and a file costs two fsyncs. */
 const MEMORY_BYTES_MAX = 1_048_576

@@ -1,9 +1,9 @@
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { ManifestHead } from '../archive/manifest.ts'
 import type { BaseReason } from '../changes/base-reason.ts'
-import type { CutCall, KnownVersions } from '../changes/cell-cutter.ts'
-import type { CollectedLook, CollectLimits, ShippedPlace } from '../changes/cell-log.ts'
-import type { RestoredNames } from '../restore/cell-installer.ts'
+import type { CutCall, KnownVersions } from '../changes/log/cell-cutter.ts'
+import type { CollectedLook, CollectLimits, ShippedPlace } from '../changes/log/cell-log.ts'
+import type { RestoredNames } from '../restore/install/cell-installer.ts'
 import type { RestoreResult } from '../versions/backup-types.ts'
 
 /** A cell at the start of its backup. */

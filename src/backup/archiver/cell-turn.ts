@@ -1,5 +1,5 @@
+import { unlessAborted } from '../../base/async/unless-aborted.ts'
 import type { Clock } from '../../base/clock.ts'
-import { unlessAborted } from '../../base/unless-aborted.ts'
 import { CellError } from '../../errors.ts'
 
 /** A cell in the slow worker waits behind the statements of others: for longer, a job gives its slot up. */

@@ -1,9 +1,9 @@
 import type { EpochGuard } from '../fence/epoch-guard.ts'
-import { LogRetention } from '../shipping/log-retention.ts'
 import { Shipper, type ShippingSettings } from '../shipping/shipper.ts'
 import type { ShippingState } from '../shipping/shipping-status.ts'
-import { readLogManifest } from '../shipping/stored-log.ts'
-import { VersionCover } from '../shipping/version-cover.ts'
+import { LogRetention } from '../shipping/stored/log-retention.ts'
+import { readLogManifest } from '../shipping/stored/stored-log.ts'
+import { VersionCover } from '../shipping/stored/version-cover.ts'
 import type { BackupDestination } from './backup-destination.ts'
 import type { CellPort } from './cell-port.ts'
 

@@ -1,4 +1,4 @@
-import { AccountQueue } from '../../base/account-queue.ts'
+import { AccountQueue } from '../../base/fairness/account-queue.ts'
 import { type Job, NEEDS, type Need } from './job.ts'
 
 /** The jobs that wait for a slot, by need, then by account in turn, then in order. */

@@ -1,6 +1,6 @@
-import type { IncrementalCut } from './cell-cuts.ts'
 import { type FileFingerprint, sameFingerprint } from './file-fingerprint.ts'
-import type { Segment } from './segments.ts'
+import type { IncrementalCut } from './log/cell-cuts.ts'
+import type { Segment } from './log/segments.ts'
 
 /** A base and its incrementals: what the next incremental continues. */
 export interface BackupChain {

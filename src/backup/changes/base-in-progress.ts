@@ -1,7 +1,7 @@
 import { CellError } from '../../errors.ts'
 import { type BackupChain, isOutgrown } from './backup-chain.ts'
 import { type FileFingerprint, sameFingerprint } from './file-fingerprint.ts'
-import type { Segment } from './segments.ts'
+import type { Segment } from './log/segments.ts'
 
 /** Why a base is worthless, or cannot be continued. */
 type BreakReason = 'foreign write' | 'log not kept' | 'logs outgrown'

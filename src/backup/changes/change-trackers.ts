@@ -1,6 +1,6 @@
+import { Emitter } from '../../base/async/emitter.ts'
 import type { Clock } from '../../base/clock.ts'
-import { Emitter } from '../../base/emitter.ts'
-import type { CellPaths } from '../../base/store-paths.ts'
+import type { CellPaths } from '../../base/files/store-paths.ts'
 import { ChangeTracker } from './change-tracker.ts'
 import type { BackupProgressTable } from './progress-table.ts'
 

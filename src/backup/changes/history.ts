@@ -1,6 +1,6 @@
-import { walBytes } from '../../engine/wal-file.ts'
+import { walBytes } from '../../engine/wal/wal-file.ts'
 import { type FileFingerprint, sameFingerprint } from './file-fingerprint.ts'
-import type { Segment } from './segments.ts'
+import type { Segment } from './log/segments.ts'
 
 /** What is not shipped of a cell may be as large as its database, but always this. */
 const UNSHIPPED_BYTES_MIN = 64 * 1_048_576

@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { exists, fsyncDirectory, makeDirectory } from '../../base/durable-files.ts'
+import { exists, fsyncDirectory, makeDirectory } from '../../base/files/durable-files.ts'
 
 /** A larger database of a new cell, as that of an import, is not worth a copy: its history then begins with its first version. */
 const BYTES_MAX = 1_048_576

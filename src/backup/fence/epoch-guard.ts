@@ -1,5 +1,5 @@
+import { Emitter } from '../../base/async/emitter.ts'
 import type { Clock } from '../../base/clock.ts'
-import { Emitter } from '../../base/emitter.ts'
 import { CellError } from '../../errors.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
 import { fenceKey } from '../versions/object-keys.ts'

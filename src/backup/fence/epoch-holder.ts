@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { unlessAborted } from '../../base/unless-aborted.ts'
+import { unlessAborted } from '../../base/async/unless-aborted.ts'
 import type { RememberedStart } from '../../catalog/remembered-object-store.ts'
 import { CellError, isCellError } from '../../errors.ts'
 import { bufferBody, type CallOptions } from '../object-store/object-store.ts'

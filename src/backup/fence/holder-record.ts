@@ -1,6 +1,6 @@
 import { text } from 'node:stream/consumers'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
-import { openSealed, sealJson } from '../versions/sealed-json.ts'
+import { openSealed, sealJson } from '../versions/identity/sealed-json.ts'
 
 const FORMAT = 1
 const RECORD_BYTES_MAX = 4_096

@@ -1,4 +1,4 @@
-import { bootId, isRunning, pidNamespace, processStartTime } from '../../base/machine.ts'
+import { bootId, isRunning, pidNamespace, processStartTime } from '../../base/machine/machine.ts'
 import type { HolderRecord } from './holder-record.ts'
 
 /** This process and its data directory, as a record names them. */

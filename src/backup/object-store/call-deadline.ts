@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events'
 import type { Clock, Timer } from '../../base/clock.ts'
-import { COUNT, type Shape } from '../../base/option-shapes.ts'
+import { COUNT, type Shape } from '../../base/options/option-shapes.ts'
 import { CellError } from '../../errors.ts'
 
 /** The slowest transfer over a network that a call accepts by default, in bytes per second. */

@@ -1,4 +1,4 @@
-import { maybe, type Shape, SIGNAL } from '../../base/option-shapes.ts'
+import { maybe, type Shape, SIGNAL } from '../../base/options/option-shapes.ts'
 import { CellError } from '../../errors.ts'
 
 /**

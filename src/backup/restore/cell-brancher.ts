@@ -1,10 +1,10 @@
 import { CellError, isCellError } from '../../errors.ts'
 import type { RestoreResult } from '../versions/backup-types.ts'
 import { backupNotFound, parseVersion } from '../versions/object-keys.ts'
-import { type BuildOptions, buildTarget } from './build-target.ts'
 import type { CellRestorerParts } from './cell-restorer.ts'
-import { findTarget, type WantedRestore } from './find-target.ts'
-import { discardRestored } from './restore-install.ts'
+import { discardRestored } from './install/restore-install.ts'
+import { type BuildOptions, buildTarget } from './target/build-target.ts'
+import { findTarget, type WantedRestore } from './target/find-target.ts'
 
 export interface CellBranch extends WantedRestore, BuildOptions {}
 

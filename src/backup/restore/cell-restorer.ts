@@ -1,15 +1,12 @@
 import type { Clock } from '../../base/clock.ts'
-import type { CellPaths } from '../../base/store-paths.ts'
+import type { CellPaths } from '../../base/files/store-paths.ts'
 import type { ManifestHead } from '../archive/manifest.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
 import type { RestoreResult } from '../versions/backup-types.ts'
 import type { RestoredMark } from '../versions/object-keys.ts'
 import { isUnusable } from '../versions/version-index.ts'
-import { type BuilderParts, type BuildOptions, buildTarget } from './build-target.ts'
-import type { RestoredNames } from './cell-installer.ts'
-import { type FinderParts, findTarget, type WantedRestore } from './find-target.ts'
-import { discardRestored, isSwitchBegun } from './restore-install.ts'
-import type { RestoreTarget, RestoreTargets } from './restore-target.ts'
+import type { RestoredNames } from './install/cell-installer.ts'
+import { discardRestored, isSwitchBegun } from './install/restore-install.ts'
 import {
   type CellContents,
   currentState,
@@ -20,7 +17,10 @@ import {
   newMark,
   removeMarks,
   storeMark,
-} from './restored-mark.ts'
+} from './install/restored-mark.ts'
+import { type BuilderParts, type BuildOptions, buildTarget } from './target/build-target.ts'
+import { type FinderParts, findTarget, type WantedRestore } from './target/find-target.ts'
+import type { RestoreTarget, RestoreTargets } from './target/restore-target.ts'
 
 export interface CellRestorerParts extends FinderParts, BuilderParts {
   objectStore: ObjectStore

@@ -1,8 +1,8 @@
-import { backOffMs, rest } from '../../base/back-off.ts'
+import { backOffMs, rest } from '../../base/async/back-off.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
 import type { RestoredMark } from '../versions/object-keys.ts'
-import { removeMarks } from './restored-mark.ts'
+import { removeMarks } from './install/restored-mark.ts'
 
 const BACK_OFF = { minMs: 1_000, maxMs: 60_000 }
 

@@ -1,8 +1,8 @@
-import { unlessAborted } from '../../base/unless-aborted.ts'
+import { unlessAborted } from '../../base/async/unless-aborted.ts'
 import { CellError } from '../../errors.ts'
 import { toBackupError } from '../archive/backup-errors.ts'
-import { purgeInProgress } from '../versions/notes-in-progress.ts'
-import type { Removals } from '../versions/removals.ts'
+import { purgeInProgress } from '../versions/retention/notes-in-progress.ts'
+import type { Removals } from '../versions/retention/removals.ts'
 
 /**
  * The cells whose restore waits or runs, and those whose backups are being purged: never both. A restore ends the removal of old

@@ -5,11 +5,11 @@ import { corrupt, inObject } from '../archive/backup-errors.ts'
 import { MANIFEST_MEMBER } from '../archive/manifest.ts'
 import type { Place } from '../changes/history.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
-import { CLOCK_STEP_MAX_MS, epochOfDoubt } from './clock-doubts.ts'
-import { checkPrevious, type LogIndex } from './log-index.ts'
-import { completeTo, type LogManifest, type StoredPiece } from './log-manifest.ts'
-import type { LogRef, LogRefs } from './log-refs.ts'
-import { refsUpTo, type VersionPlace } from './version-place.ts'
+import { completeTo, type LogManifest, type StoredPiece } from './log/log-manifest.ts'
+import type { LogRef, LogRefs } from './log/log-refs.ts'
+import { CLOCK_STEP_MAX_MS, epochOfDoubt } from './stored/clock-doubts.ts'
+import { checkPrevious, type LogIndex } from './stored/log-index.ts'
+import { refsUpTo, type VersionPlace } from './stored/version-place.ts'
 
 /** What is looked for: the log of a cell after one of its versions. */
 export interface LogAfter {

@@ -1,4 +1,4 @@
-import type { CollectedLook, CollectLimits } from '../changes/cell-log.ts'
+import type { CollectedLook, CollectLimits } from '../changes/log/cell-log.ts'
 
 /** What a caller of a flush wants. */
 export interface FlushOptions {

@@ -1,5 +1,5 @@
 import type { BaseReason } from '../changes/base-reason.ts'
-import type { CollectedLook, CollectLimits, ShippedPlace } from '../changes/cell-log.ts'
+import type { CollectedLook, CollectLimits, ShippedPlace } from '../changes/log/cell-log.ts'
 
 /** What shipping asks of the processes that have cells open. */
 export interface LogPort {

@@ -1,6 +1,6 @@
-import type { AccountQueue } from '../../base/account-queue.ts'
-import { AccountRotation } from '../../base/account-rotation.ts'
-import type { UnshippedLog } from '../changes/cell-log.ts'
+import type { AccountQueue } from '../../base/fairness/account-queue.ts'
+import { AccountRotation } from '../../base/fairness/account-rotation.ts'
+import type { UnshippedLog } from '../changes/log/cell-log.ts'
 
 /**
  * Who comes first in the next object: accounts take turns, and of each the cell comes first that has waited longest. Each

@@ -1,6 +1,6 @@
 import type { Log } from '../../base/log.ts'
-import type { LogPiece } from '../changes/cell-log.ts'
-import type { LeftOut, MadeLogObject } from './log-object.ts'
+import type { LogPiece } from '../changes/log/cell-log.ts'
+import type { LeftOut, MadeLogObject } from './log/log-object.ts'
 
 /**
  * Cells whose files cannot be read. They hold up no others, and are tried again once a look has begun with all cells.

@@ -1,7 +1,7 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
-import { walBytes } from '../../engine/wal-file.ts'
-import type { LogPiece, UnshippedLog } from '../changes/cell-log.ts'
+import { walBytes } from '../../engine/wal/wal-file.ts'
+import type { LogPiece, UnshippedLog } from '../changes/log/cell-log.ts'
 import type { LogPort } from './log-port.ts'
 
 const EVERYTHING = { cellsMax: Number.MAX_SAFE_INTEGER, bytesMax: Number.MAX_SAFE_INTEGER, about: [] }

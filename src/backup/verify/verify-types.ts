@@ -1,4 +1,4 @@
-import { FLAG, maybe, type Shape } from '../../base/option-shapes.ts'
+import { FLAG, maybe, type Shape } from '../../base/options/option-shapes.ts'
 import { BACKUP } from '../versions/backup-options.ts'
 import type { BackupKind, BackupOptions } from '../versions/backup-types.ts'
 import { MOMENT } from '../versions/cell-source.ts'

@@ -1,15 +1,15 @@
 import { randomUUID } from 'node:crypto'
 import fs from 'node:fs/promises'
 import path from 'node:path'
-import { CellPaths } from '../../base/store-paths.ts'
+import { CellPaths } from '../../base/files/store-paths.ts'
 import { isCellError } from '../../errors.ts'
 import { DATABASE_MEMBER, type ManifestHead } from '../archive/manifest.ts'
 import type { ObjectReader } from '../archive/object-reader.ts'
-import type { Acceptable } from '../restore/archive-place.ts'
-import type { DatabaseContents } from '../restore/examine-database.ts'
-import { buildDatabase, type RestoreProgress } from '../restore/restore-build.ts'
-import { proveCell } from '../restore/restore-database.ts'
-import type { CheckedFor, RestoreThreads } from '../restore/restore-threads.ts'
+import type { Acceptable } from '../restore/build/archive-place.ts'
+import type { DatabaseContents } from '../restore/build/examine-database.ts'
+import { buildDatabase, type RestoreProgress } from '../restore/build/restore-build.ts'
+import { proveCell } from '../restore/build/restore-database.ts'
+import type { CheckedFor, RestoreThreads } from '../restore/threads/restore-threads.ts'
 
 export interface VerifyPlace {
   reader: ObjectReader

@@ -1,4 +1,13 @@
-import { callback, FLAG, having, maybe, oneOf, type Shape, SIGNAL, TEXT } from '../../base/option-shapes.ts'
+import {
+  callback,
+  FLAG,
+  having,
+  maybe,
+  oneOf,
+  type Shape,
+  SIGNAL,
+  TEXT,
+} from '../../base/options/option-shapes.ts'
 import { PAGING } from '../../base/paging.ts'
 import { CALL } from '../object-store/object-store.ts'
 import type { BackupListOptions } from './backup-page.ts'
@@ -10,7 +19,7 @@ import type {
   RestoreOptions,
 } from './backup-types.ts'
 import { MOMENT } from './cell-source.ts'
-import type { PruneOptions } from './prune-result.ts'
+import type { PruneOptions } from './retention/prune-result.ts'
 
 export const BACKUP: Shape<BackupOptions> = {
   signal: maybe(SIGNAL),

@@ -1,4 +1,4 @@
-import { type Kind, required, type Shape, TEXT } from '../../base/option-shapes.ts'
+import { type Kind, required, type Shape, TEXT } from '../../base/options/option-shapes.ts'
 import { CellError } from '../../errors.ts'
 import type { PlanOptions } from './backup-types.ts'
 import { checkVersion } from './object-keys.ts'

@@ -1,4 +1,4 @@
-import { isCellId } from '../../base/store-paths.ts'
+import { isCellId } from '../../base/files/store-paths.ts'
 import { CellError } from '../../errors.ts'
 
 /** The only file that builds or parses object keys. A version *is* the object's key. */

@@ -2,7 +2,7 @@ import { buffer } from 'node:stream/consumers'
 import { isCellError } from '../../errors.ts'
 import { inObject } from '../archive/backup-errors.ts'
 import { checkIdentity, type Expected, type Manifest } from '../archive/manifest.ts'
-import { checkEnd, SEEK_TABLE_FOOTER_BYTES } from '../archive/seekable-zstd.ts'
+import { checkEnd, SEEK_TABLE_FOOTER_BYTES } from '../archive/zstd/seekable-zstd.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
 import { backupNotFound } from './object-keys.ts'
 

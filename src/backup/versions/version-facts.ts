@@ -1,9 +1,9 @@
-import { mapLimit } from '../../base/map-limit.ts'
+import { mapLimit } from '../../base/async/map-limit.ts'
 import type { ManifestHead } from '../archive/manifest.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
 import { parseVersion } from './object-keys.ts'
-import type { RememberedFacts, RetentionTable } from './retention-table.ts'
-import type { VersionFacts } from './retention-verdicts.ts'
+import type { RememberedFacts, RetentionTable } from './retention/retention-table.ts'
+import type { VersionFacts } from './retention/retention-verdicts.ts'
 import type { StoredVersion } from './stored-manifest.ts'
 import { isUnusable, type Listing, listingOf, type VersionIndex } from './version-index.ts'
 

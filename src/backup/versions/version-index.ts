@@ -1,6 +1,6 @@
+import { mapLimit } from '../../base/async/map-limit.ts'
 import type { Clock } from '../../base/clock.ts'
 import { LruCache } from '../../base/lru-cache.ts'
-import { mapLimit } from '../../base/map-limit.ts'
 import { isCellError } from '../../errors.ts'
 import type { Expected, Manifest, ManifestHead } from '../archive/manifest.ts'
 import type { CallOptions, ListOptions, ObjectStore } from '../object-store/object-store.ts'

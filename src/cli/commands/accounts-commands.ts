@@ -1,9 +1,9 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { AccountDocument } from '../../http/answers/account-answers.ts'
-import { BYTES_FORM, parseBytes } from '../byte-size.ts'
 import { addStoreFlags, type StoreFlags } from '../flags.ts'
-import { examples, formatTable, printNote, printResult } from '../output.ts'
 import { allPages, runOwnerCommand } from '../owner-command.ts'
+import { BYTES_FORM, parseBytes } from '../terminal/byte-size.ts'
+import { examples, formatTable, printNote, printResult } from '../terminal/output.ts'
 
 export function addAccountsCommands(program: Command): void {
   const accounts = program

@@ -5,11 +5,11 @@ import type {
   RestorePlanDocument,
 } from '../../http/answers/backup-answers.ts'
 import { addStoreFlags, type StoreFlags } from '../flags.ts'
-import { atOption, type MomentFlags } from '../moment.ts'
-import { examples, formatBytes, formatTable, printResult } from '../output.ts'
 import { allPages, runStoreCommand } from '../owner-command.ts'
 import { addRemoteFlags } from '../remote/remote-flags.ts'
-import { runTransfer } from '../transfer.ts'
+import { atOption, type MomentFlags } from '../terminal/moment.ts'
+import { examples, formatBytes, formatTable, printResult } from '../terminal/output.ts'
+import { runTransfer } from '../terminal/transfer.ts'
 import { addRetentionCommands } from './retention-commands.ts'
 import { addVerify } from './verify-command.ts'
 

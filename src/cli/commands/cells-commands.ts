@@ -1,12 +1,12 @@
 import type { Command } from 'commander'
 import { CellError } from '../../errors.ts'
 import { addStoreFlags, type StoreFlags } from '../flags.ts'
-import { atOption, type MomentFlags } from '../moment.ts'
-import { examples, formatBytes, formatTable, printNote, printResult } from '../output.ts'
 import { allPages, runStoreCommand } from '../owner-command.ts'
 import { addRemoteFlags } from '../remote/remote-flags.ts'
 import type { CellPageDocument } from '../store-client.ts'
-import { runTransfer } from '../transfer.ts'
+import { atOption, type MomentFlags } from '../terminal/moment.ts'
+import { examples, formatBytes, formatTable, printNote, printResult } from '../terminal/output.ts'
+import { runTransfer } from '../terminal/transfer.ts'
 import { addExport, addImport } from './file-commands.ts'
 
 type CreateFlags = MomentFlags & { account?: string; name?: string; from?: string }

@@ -5,11 +5,11 @@ import type { Command } from 'commander'
 import type { BackupOptions } from '../../backup/versions/backup-types.ts'
 import { CellError } from '../../errors.ts'
 import { addStoreFlags, type StoreFlags } from '../flags.ts'
-import { examples, formatBytes, printNote, printResult } from '../output.ts'
 import { runStoreCommand } from '../owner-command.ts'
 import { addRemoteFlags } from '../remote/remote-flags.ts'
 import type { CreateCellInput } from '../store-client.ts'
-import { runTransfer } from '../transfer.ts'
+import { examples, formatBytes, printNote, printResult } from '../terminal/output.ts'
+import { runTransfer } from '../terminal/transfer.ts'
 
 /** In place of a file's name: standard input or standard output. */
 const STANDARD = '-'

@@ -4,10 +4,10 @@ import { makeApiKey } from '../../auth/api-key.ts'
 import { systemClock } from '../../base/clock.ts'
 import { CellError } from '../../errors.ts'
 import { addStoreFlags, durationOption, jsonOption, parseDuration, type StoreFlags } from '../flags.ts'
-import { examples, formatTable, printNote, printResult } from '../output.ts'
 import { runStoreCommand, USAGE } from '../owner-command.ts'
 import { addRemoteFlags } from '../remote/remote-flags.ts'
 import type { CreateKeyInput, KeyDocument } from '../store-client.ts'
+import { examples, formatTable, printNote, printResult } from '../terminal/output.ts'
 
 export function addKeysCommands(program: Command): void {
   const keys = program

@@ -1,15 +1,15 @@
 import cliProgress from 'cli-progress'
 import type { Command } from 'commander'
 import { Eta } from '../../backup/archiver/eta.ts'
+import { mapLimit } from '../../base/async/map-limit.ts'
 import { systemClock } from '../../base/clock.ts'
-import { mapLimit } from '../../base/map-limit.ts'
 import { type CellErrorCode, isCellError } from '../../errors.ts'
 import { addStoreFlags, type StoreFlags } from '../flags.ts'
-import { cellLabel, examples, formatBytes, printResult } from '../output.ts'
 import type { OwnerClient } from '../owner/owner-client.ts'
 import { allPages, checkCellOrAll, runOwnerCommand } from '../owner-command.ts'
-import { FailedResult } from '../report-error.ts'
-import { describeRest, runTransfer } from '../transfer.ts'
+import { cellLabel, examples, formatBytes, printResult } from '../terminal/output.ts'
+import { FailedResult } from '../terminal/report-error.ts'
+import { describeRest, runTransfer } from '../terminal/transfer.ts'
 
 type RecoverFlags = { all?: true } & StoreFlags
 

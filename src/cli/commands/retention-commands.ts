@@ -4,8 +4,8 @@ import { counted } from '../../base/counted.ts'
 import { CellError } from '../../errors.ts'
 import type { RetentionDocument } from '../../http/answers/backup-answers.ts'
 import { addPlanFlags, addStoreFlags, planOrDefault, type StoreFlags } from '../flags.ts'
-import { examples, formatBytes, formatTable, printNote, printResult } from '../output.ts'
 import { allCells, checkCellOrAll, runOwnerCommand } from '../owner-command.ts'
+import { examples, formatBytes, formatTable, printNote, printResult } from '../terminal/output.ts'
 
 /** The commands that decide how long versions stay, under `backups`. */
 export function addRetentionCommands(backups: Command): void {

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
-import { examples } from '../output.ts'
 import { addServeFlags, type ServeFlags } from '../serve/serve-flags.ts'
+import { examples } from '../terminal/output.ts'
 
 const MORE = `
 Environment variables without a flag:

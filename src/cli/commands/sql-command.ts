@@ -4,7 +4,6 @@ import packageJson from '../../../package.json' with { type: 'json' }
 import { isCellError } from '../../errors.ts'
 import type { SqlDocument } from '../../service/json/sql-answers.ts'
 import { addStoreFlags, type StoreFlags } from '../flags.ts'
-import { examples, printNote } from '../output.ts'
 import { runStoreCommand, USAGE } from '../owner-command.ts'
 import { addRemoteFlags } from '../remote/remote-flags.ts'
 import { History } from '../sql/history.ts'
@@ -13,6 +12,7 @@ import { readScript, STANDARD_INPUT } from '../sql/script-files.ts'
 import { formatResult, type SqlFormat } from '../sql/sql-formats.ts'
 import { parseJsonParams, typedParam } from '../sql-params.ts'
 import type { StoreClient } from '../store-client.ts'
+import { examples, printNote } from '../terminal/output.ts'
 
 const MORE = `
 A parameter that JSON would take for a number is one: 42 becomes an integer, 1.5

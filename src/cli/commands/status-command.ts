@@ -3,7 +3,7 @@ import { systemClock } from '../../base/clock.ts'
 import { counted } from '../../base/counted.ts'
 import type { StatusDocument } from '../../http/answers/status-answers.ts'
 import { addStoreFlags, type StoreFlags } from '../flags.ts'
-import { examples, formatBytes, formatTable, printResult } from '../output.ts'
+import { examples, formatBytes, formatTable, printResult } from '../terminal/output.ts'
 
 export function addStatusCommand(program: Command): void {
   const command = program

@@ -1,14 +1,14 @@
 import type { Command } from 'commander'
 import type { BackupOptions } from '../../backup/versions/backup-types.ts'
 import { type CellErrorCode, isCellError } from '../../errors.ts'
-import type { CellDocument } from '../../http/owner-routes.ts'
-import type { VerifyDocument } from '../../http/verify-actions.ts'
+import type { CellDocument } from '../../http/routes/owner/owner-routes.ts'
+import type { VerifyDocument } from '../../http/routes/owner/verify-actions.ts'
 import { addStoreFlags, type StoreFlags } from '../flags.ts'
-import { cellLabel, examples, formatBytes, formatTable, printResult } from '../output.ts'
 import type { OwnerClient } from '../owner/owner-client.ts'
 import { allCells, checkCellOrAll, runOwnerCommand, USAGE } from '../owner-command.ts'
-import { FailedResult } from '../report-error.ts'
-import { runTransfer } from '../transfer.ts'
+import { cellLabel, examples, formatBytes, formatTable, printResult } from '../terminal/output.ts'
+import { FailedResult } from '../terminal/report-error.ts'
+import { runTransfer } from '../terminal/transfer.ts'
 
 type VerifyFlags = { all?: true; version?: string; deep?: true } & StoreFlags
 

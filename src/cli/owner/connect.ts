@@ -1,6 +1,6 @@
 import { type Clock, delay } from '../../base/clock.ts'
+import { StorePaths } from '../../base/files/store-paths.ts'
 import type { Log } from '../../base/log.ts'
-import { StorePaths } from '../../base/store-paths.ts'
 import { CellError, isCellError } from '../../errors.ts'
 import type { StoreFlags } from '../flags.ts'
 import { type OwnerClient, ownerClient, type Transport } from './owner-client.ts'

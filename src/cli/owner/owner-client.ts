@@ -21,12 +21,11 @@ import type {
   CreatedKeyDocument,
   KeyDocument,
   RotatedKeyDocument,
-} from '../../http/owner-routes.ts'
-import type { RecoverDocument } from '../../http/recover-actions.ts'
-import type { PlanDocument, PurgeDocument } from '../../http/retention-actions.ts'
-import type { StoreDocument, VerifyDocument } from '../../http/verify-actions.ts'
+} from '../../http/routes/owner/owner-routes.ts'
+import type { RecoverDocument } from '../../http/routes/owner/recover-actions.ts'
+import type { PlanDocument, PurgeDocument } from '../../http/routes/owner/retention-actions.ts'
+import type { StoreDocument, VerifyDocument } from '../../http/routes/owner/verify-actions.ts'
 import type { SqlDocument } from '../../service/json/sql-answers.ts'
-import { errorOfProblem } from '../problem-error.ts'
 import type {
   BatchInput,
   CreateCellInput,
@@ -37,8 +36,9 @@ import type {
   RotateKeyInput,
   SqlInput,
 } from '../store-client.ts'
+import { errorOfProblem } from '../terminal/problem-error.ts'
 
-/** Carries requests to the routes of src/http/owner-routes.ts, wherever the store is open. */
+/** Carries requests to the routes of src/http/routes/owner/owner-routes.ts, wherever the store is open. */
 export interface Transport {
   send(request: OwnerRequest): Promise<OwnerAnswer>
   /** What a person should know of what was changed here: no node runs that will store it. */

@@ -1,8 +1,8 @@
 import type { Log } from '../../base/log.ts'
-import { NodeServer, type NodeServerOptions } from '../../http/node-server.ts'
-import { OWNER } from '../../http/owner-routes.ts'
+import { OWNER } from '../../http/routes/owner/owner-routes.ts'
+import { NodeServer, type NodeServerOptions } from '../../http/server/node-server.ts'
 import type { CellService } from '../../service/cell-service.ts'
-import type { CellDirectory } from '../../store/cell-directory.ts'
+import type { CellDirectory } from '../../store/cells/cell-directory.ts'
 import type { SocketPlace } from './socket-place.ts'
 
 export interface OwnerServerOptions extends Pick<NodeServerOptions, 'accessLogger' | 'counts' | 'node'> {

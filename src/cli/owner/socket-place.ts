@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import type { StorePaths } from '../../base/store-paths.ts'
+import type { StorePaths } from '../../base/files/store-paths.ts'
 import { readOwner } from '../../catalog/directory-lock.ts'
 
 /** The shortest limit on a Unix socket's path among the systems that Node.js runs on (macOS), without the final NUL. */

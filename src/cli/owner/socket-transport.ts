@@ -3,7 +3,7 @@ import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 import packageJson from '../../../package.json' with { type: 'json' }
 import { CellError, isCellError } from '../../errors.ts'
-import { SQLITE_TYPE } from '../../http/file-body.ts'
+import { SQLITE_TYPE } from '../../http/body/file-body.ts'
 import {
   GREETING_PATH,
   type Greeting,
@@ -11,7 +11,7 @@ import {
   PROGRESS_HEADER,
   parseProgress,
   SILENCE_MS_MAX,
-} from '../../http/owner-protocol.ts'
+} from '../../http/routes/owner/owner-protocol.ts'
 import type { OwnerAnswer, OwnerRequest, Transport } from './owner-client.ts'
 
 /** Nobody listens there any more: a socket file outlives its process. */

@@ -20,7 +20,6 @@ import type {
 } from '../../http/answers/backup-answers.ts'
 import type { CellSummaryDocument, DeletedCellDocument } from '../../http/answers/cell-answers.ts'
 import type { SqlDocument } from '../../service/json/sql-answers.ts'
-import { errorOfProblem } from '../problem-error.ts'
 import type {
   BatchInput,
   CallOptions,
@@ -38,6 +37,7 @@ import type {
   SqlInput,
   StoreClient,
 } from '../store-client.ts'
+import { errorOfProblem } from '../terminal/problem-error.ts'
 import { remoteFetch } from './remote-fetch.ts'
 import type { RemoteNode } from './remote-node.ts'
 

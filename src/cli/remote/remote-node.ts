@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import { isIP } from 'node:net'
 import { parseApiKey } from '../../auth/api-key.ts'
-import { isLoopback } from '../../base/loopback.ts'
+import { isLoopback } from '../../base/machine/loopback.ts'
 import { CellError } from '../../errors.ts'
 
 /** The flags of commands that work on a remote node too. */

@@ -1,7 +1,7 @@
 import packageJson from '../../../package.json' with { type: 'json' }
 import { timeOf } from '../../service/json/time.ts'
 import type { StoreCore } from '../../store/store-core.ts'
-import { formatDuration } from '../output.ts'
+import { formatDuration } from '../terminal/output.ts'
 import type { FirstKeyIssued } from './first-start.ts'
 
 /** What a node prints on standard output, once, before it answers any request. */

@@ -1,9 +1,9 @@
 import packageJson from '../../../package.json' with { type: 'json' }
 import type { StatusDocument } from '../../http/answers/status-answers.ts'
-import type { NodeServer } from '../../http/node-server.ts'
-import type { NodeView } from '../../http/node-view.ts'
-import { RequestCounts } from '../../http/request-counts.ts'
-import { encodeStatus } from '../../http/status-document.ts'
+import type { NodeView } from '../../http/routes/node/node-view.ts'
+import { RequestCounts } from '../../http/routes/node/request-counts.ts'
+import { encodeStatus } from '../../http/routes/node/status-document.ts'
+import type { NodeServer } from '../../http/server/node-server.ts'
 import type { ServedStore } from './served-store.ts'
 
 /** The files of all cells are looked at once in this time, if anybody asks for metrics. */

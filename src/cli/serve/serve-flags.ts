@@ -8,7 +8,7 @@ import {
   DEFAULT_INCREMENTAL_EVERY_MS,
   DEFAULT_MAX_LAG_MS,
   DEFAULT_SNAPSHOT_EVERY_MS,
-} from '../../store/settings.ts'
+} from '../../store/settings/settings.ts'
 import {
   addPlanFlags,
   addStoreFlags,

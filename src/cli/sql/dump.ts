@@ -1,4 +1,4 @@
-import { DEFAULT_LIMITS } from '../../base/limits.ts'
+import { DEFAULT_LIMITS } from '../../base/options/limits.ts'
 import { SqlTokens } from '../../engine/sql-policy/sql-lexer.ts'
 import { readPragma } from '../../engine/sql-policy/sql-pragma.ts'
 import { SqlStatement, skipGroup } from '../../engine/sql-policy/sql-statement.ts'

@@ -1,6 +1,6 @@
 import type { SqlDocument } from '../../service/json/sql-answers.ts'
-import { cutToWidth } from '../display-width.ts'
-import { formatTable, visible } from '../output.ts'
+import { cutToWidth } from '../terminal/display-width.ts'
+import { formatTable, visible } from '../terminal/output.ts'
 
 export const SQL_FORMATS = ['table', 'csv', 'json'] as const
 export type SqlFormat = (typeof SQL_FORMATS)[number]

@@ -1,6 +1,6 @@
 import { isBytes } from '../../base/any-realm.ts'
-import type { Limits } from '../../base/limits.ts'
-import { shownValue } from '../../base/shown-value.ts'
+import type { Limits } from '../../base/options/limits.ts'
+import { shownValue } from '../../base/options/shown-value.ts'
 import { CellError } from '../../errors.ts'
 import type { Placeholders } from './placeholders.ts'
 import type { Bindable, SqlParam, SqlParams } from './sql-values.ts'

@@ -1,5 +1,5 @@
-import type { Limits } from '../../base/limits.ts'
 import { LruCache } from '../../base/lru-cache.ts'
+import type { Limits } from '../../base/options/limits.ts'
 import { CellError } from '../../errors.ts'
 import type { CellDatabaseSettings, SqlPolicy } from '../cell-settings.ts'
 import { checkForeignKeyPragma } from '../sql-policy/foreign-key-pragmas.ts'

@@ -1,5 +1,5 @@
-import { valueCost } from '../../base/answer-cost.ts'
-import type { ResultLimits } from '../../base/limits.ts'
+import { valueCost } from '../../base/fairness/answer-cost.ts'
+import type { ResultLimits } from '../../base/options/limits.ts'
 import { CellError } from '../../errors.ts'
 import type { SqlRow, SqlValue } from './sql-values.ts'
 

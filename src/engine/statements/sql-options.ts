@@ -1,5 +1,13 @@
-import type { ResultLimits } from '../../base/limits.ts'
-import { BOUND, FLAG, group, maybe, type OptionContext, oneOf, type Shape } from '../../base/option-shapes.ts'
+import type { ResultLimits } from '../../base/options/limits.ts'
+import {
+  BOUND,
+  FLAG,
+  group,
+  maybe,
+  type OptionContext,
+  oneOf,
+  type Shape,
+} from '../../base/options/option-shapes.ts'
 import { SQL_POLICY } from '../cell-settings.ts'
 import type { SqlOptions } from './statement-runner.ts'
 

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import type { KeepReason } from '../../backup/versions/retention-verdicts.ts'
+import type { KeepReason } from '../../backup/versions/retention/retention-verdicts.ts'
 import { count, duration, nextCursor, time, uuid } from '../../service/json/answer-fields.ts'
 import { noted } from '../../service/json/schema-notes.ts'
 import { problemAnswer } from './problem-document.ts'

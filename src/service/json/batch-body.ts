@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import type { ResultLimits } from '../../base/limits.ts'
+import type { ResultLimits } from '../../base/options/limits.ts'
 import { CellError } from '../../errors.ts'
 import type { BatchableOperation } from '../operations.ts'
 import { parseFields, text } from './fields.ts'

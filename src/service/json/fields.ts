@@ -1,6 +1,6 @@
 import * as z from 'zod'
-import { unknownName } from '../../base/known-names.ts'
-import type { Limits } from '../../base/limits.ts'
+import { unknownName } from '../../base/options/known-names.ts'
+import type { Limits } from '../../base/options/limits.ts'
 import { CellError } from '../../errors.ts'
 import { checkedByHand, noted } from './schema-notes.ts'
 

@@ -1,6 +1,6 @@
 import * as z from 'zod'
-import type { Limits } from '../../base/limits.ts'
-import { definedOnly } from '../../base/option-shapes.ts'
+import type { Limits } from '../../base/options/limits.ts'
+import { definedOnly } from '../../base/options/option-shapes.ts'
 import type { BatchableOperation } from '../operations.ts'
 import { flag, list, parseList, text, ttlSeconds, versionOrNull } from './fields.ts'
 import { checkedByHand, noted } from './schema-notes.ts'

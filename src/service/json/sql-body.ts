@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import type { Limits } from '../../base/limits.ts'
+import type { Limits } from '../../base/options/limits.ts'
 import { mayBeRounded } from '../../engine/statements/parameters.ts'
 import { checkSqlLength } from '../../engine/statements/prepared-statements.ts'
 import type { SqlParam, SqlParams } from '../../engine/statements/sql-values.ts'

@@ -1,6 +1,6 @@
 import * as z from 'zod'
-import type { Limits } from '../../base/limits.ts'
-import { definedOnly } from '../../base/option-shapes.ts'
+import type { Limits } from '../../base/options/limits.ts'
+import { definedOnly } from '../../base/options/option-shapes.ts'
 import { CellError } from '../../errors.ts'
 import { decodeOperation, operationShape } from '../json/batch-body.ts'
 import { documentOf, encodeEntry, encodePut } from '../json/documents.ts'

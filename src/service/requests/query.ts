@@ -1,4 +1,4 @@
-import { unknownName } from '../../base/known-names.ts'
+import { unknownName } from '../../base/options/known-names.ts'
 import { pageLimit } from '../../base/paging.ts'
 import { CellError } from '../../errors.ts'
 

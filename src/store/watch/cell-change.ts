@@ -1,5 +1,12 @@
-import type { Limits } from '../../base/limits.ts'
-import { checkOptions, judgedByReader, maybe, type Shape, SIGNAL, TEXT } from '../../base/option-shapes.ts'
+import type { Limits } from '../../base/options/limits.ts'
+import {
+  checkOptions,
+  judgedByReader,
+  maybe,
+  type Shape,
+  SIGNAL,
+  TEXT,
+} from '../../base/options/option-shapes.ts'
 import type { CommitChanges } from '../../engine/watch/commit-recorder.ts'
 import { CellError } from '../../errors.ts'
 

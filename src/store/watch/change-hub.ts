@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto'
+import { Emitter } from '../../base/async/emitter.ts'
 import { type Clock, setImmediate, type Timer } from '../../base/clock.ts'
-
-import { Emitter } from '../../base/emitter.ts'
-import type { Limits } from '../../base/limits.ts'
-import { FairShares } from '../../engine/fair-shares.ts'
+import type { Limits } from '../../base/options/limits.ts'
+import { FairShares } from '../../engine/commits/fair-shares.ts'
 import type { CommitChanges } from '../../engine/watch/commit-recorder.ts'
 import { CellError } from '../../errors.ts'
 import { checkWatchOptions, filterOf, type ResetReason, type WatchOptions } from './cell-change.ts'

@@ -1,4 +1,4 @@
-import { COUNT, type Shape } from '../../base/option-shapes.ts'
+import { COUNT, type Shape } from '../../base/options/option-shapes.ts'
 
 /** How much of the past is kept, for those who come back. */
 export interface WatchSettings {

@@ -1,6 +1,6 @@
 import type { CellPort } from '../../backup/archiver/cell-port.ts'
-import type { CollectedLook } from '../../backup/changes/cell-log.ts'
-import { type PackedPiece, unpackLogs } from '../../backup/changes/packed-logs.ts'
+import type { CollectedLook } from '../../backup/changes/log/cell-log.ts'
+import { type PackedPiece, unpackLogs } from '../../backup/changes/log/packed-logs.ts'
 import type { CellCall, FromArchiver } from '../protocol/archiver-protocol.ts'
 import { type Answer, OpenCalls } from '../protocol/open-calls.ts'
 

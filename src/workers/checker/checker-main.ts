@@ -1,5 +1,5 @@
 import { toBackupError } from '../../backup/archive/backup-errors.ts'
-import { RestoreTasks } from '../../backup/restore/restore-tasks.ts'
+import { RestoreTasks } from '../../backup/restore/threads/restore-tasks.ts'
 import { isSqliteError } from '../../engine/sqlite-errors.ts'
 import type { FromChecker, ToChecker } from '../protocol/checker-protocol.ts'
 import { die, listenToNode, writeToNode } from '../protocol/child-side.ts'

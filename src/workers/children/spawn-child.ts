@@ -2,8 +2,8 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import fs from 'node:fs'
 import os from 'node:os'
 import { fileURLToPath } from 'node:url'
-import { lowerPriority } from '../../base/lower-priority.ts'
-import { childOptions, NEW_SPACE_OF_CHILDREN } from '../../base/v8-options.ts'
+import { lowerPriority } from '../../base/machine/lower-priority.ts'
+import { childOptions, NEW_SPACE_OF_CHILDREN } from '../../base/machine/v8-options.ts'
 
 /** In a clone the entries are TypeScript files; in the package they are bundles of their own. */
 const isClone = import.meta.url.endsWith('.ts')

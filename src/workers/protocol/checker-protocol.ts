@@ -1,4 +1,4 @@
-import type { RestoreTask } from '../../backup/restore/restore-task.ts'
+import type { RestoreTask } from '../../backup/restore/threads/restore-task.ts'
 import type { LogMessage } from './log-message.ts'
 import type { WireError } from './wire-error.ts'
 

@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import net from 'node:net'
 import type { Log } from '../../base/log.ts'
-import { isRunning } from '../../base/machine.ts'
+import { isRunning } from '../../base/machine/machine.ts'
 import type { ProcessIdentity } from '../../catalog/directory-lock.ts'
 import { MessageReader } from './messages.ts'
 import { ANSWERS_FD, REQUESTS_FD } from './protocol.ts'

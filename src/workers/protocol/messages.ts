@@ -1,5 +1,5 @@
 import { deserialize, serialize } from 'node:v8'
-import { releaseBytes } from '../../base/release-bytes.ts'
+import { releaseBytes } from '../../base/machine/release-bytes.ts'
 
 /**
  * Messages between a node and its workers: four bytes of length, one byte for the encoding of the head, four bytes of its length, the

@@ -1,4 +1,4 @@
-import type { Outcome } from '../../engine/work-group.ts'
+import type { Outcome } from '../../engine/commits/work-group.ts'
 import { CellAnswer, type CellOperation } from '../../service/operations.ts'
 import type { Envelope } from './messages.ts'
 import type { BatchCell, PackedAnswer, PackedCell, PackedOperation, WireOutcome } from './protocol.ts'

@@ -1,5 +1,5 @@
 import type { CellDatabase } from '../../engine/cell-database.ts'
-import type { Outcome } from '../../engine/work-group.ts'
+import type { Outcome } from '../../engine/commits/work-group.ts'
 import { resultBytes } from '../../service/answer-size.ts'
 import { Packing } from '../protocol/packed.ts'
 import type { ProvisionalTransaction, WireOutcome, WorkerOutbox } from '../protocol/protocol.ts'

@@ -1,4 +1,4 @@
-import type { PreparedGroup } from '../../engine/work-group.ts'
+import type { PreparedGroup } from '../../engine/commits/work-group.ts'
 import type { CellOperation } from '../../service/operations.ts'
 import type { WorkerOutbox } from '../protocol/protocol.ts'
 import { type Queued, Refused } from './parsed-batch.ts'

@@ -1,7 +1,7 @@
 import { sqlShape } from '../../engine/sql-policy/sql-shape.ts'
 import { type ApplyContext, applyOperation, type ParsedOperation } from '../../service/apply-operation.ts'
 import type { ReadBounds } from '../../service/requests/cell-routes.ts'
-import type { Cell } from '../../store/cell.ts'
+import type { Cell } from '../../store/open/cell.ts'
 import type { WorkerOutbox } from '../protocol/protocol.ts'
 import { isUnread, type Queued, type Runnable, readNow } from './parsed-batch.ts'
 

@@ -1,6 +1,6 @@
 import { setImmediate } from '../../base/clock.ts'
 import type { CellDatabase } from '../../engine/cell-database.ts'
-import { hasCommitBetween, type WalEnd } from '../../engine/wal-end.ts'
+import { hasCommitBetween, type WalEnd } from '../../engine/wal/wal-end.ts'
 import type { FromWorker, WorkerTask } from '../protocol/protocol.ts'
 import { toWireError, type WireError } from '../protocol/wire-error.ts'
 import type { WorkerCells } from './worker-cells.ts'

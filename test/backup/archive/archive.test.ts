@@ -8,8 +8,8 @@ import { describe, expect, test } from 'vitest'
 import { readArchive, readManifest } from '../../../src/backup/archive/archive-reader.ts'
 import { writeArchive } from '../../../src/backup/archive/archive-writer.ts'
 import { walMember } from '../../../src/backup/archive/manifest.ts'
-import { BLOCK_BYTES } from '../../../src/backup/archive/seekable-zstd.ts'
 import { Spool } from '../../../src/backup/archive/spool.ts'
+import { BLOCK_BYTES } from '../../../src/backup/archive/zstd/seekable-zstd.ts'
 import { CellError } from '../../../src/errors.ts'
 import {
   archiveOf,

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { type CollectedLogs, type LogPiece, lookOf } from '../../../src/backup/changes/cell-log.ts'
-import { type PackedPiece, packLogs, unpackLogs } from '../../../src/backup/changes/packed-logs.ts'
+import { type CollectedLogs, type LogPiece, lookOf } from '../../../src/backup/changes/log/cell-log.ts'
+import { type PackedPiece, packLogs, unpackLogs } from '../../../src/backup/changes/log/packed-logs.ts'
 
 const NOW = 1_764_170_000_000
 

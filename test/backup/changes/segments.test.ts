@@ -2,8 +2,8 @@ import fs from 'node:fs'
 import path from 'node:path'
 import Database from 'better-sqlite3'
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
-import { Segments } from '../../../src/backup/changes/segments.ts'
-import { parseWalHeader, WalReader, walBytes } from '../../../src/engine/wal-file.ts'
+import { Segments } from '../../../src/backup/changes/log/segments.ts'
+import { parseWalHeader, WalReader, walBytes } from '../../../src/engine/wal/wal-file.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 
 let directory: string

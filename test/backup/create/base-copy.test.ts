@@ -1,13 +1,13 @@
 import fs from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import type { Segment } from '../../../src/backup/changes/segments.ts'
+import type { Segment } from '../../../src/backup/changes/log/segments.ts'
 import { BaseCopy } from '../../../src/backup/create/base-copy.ts'
 import {
   type DatabaseReader,
   FileDatabaseReader,
   OpenDatabaseReader,
 } from '../../../src/backup/create/database-reader.ts'
-import { applyLog } from '../../../src/backup/restore/restore-database.ts'
+import { applyLog } from '../../../src/backup/restore/build/restore-database.ts'
 import { DatabaseUnderCopy, digestOfFile } from '../../support/backup/database-under-copy.ts'
 import { countOf } from '../../support/counts.ts'
 import { Random } from '../../support/random.ts'

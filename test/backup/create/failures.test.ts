@@ -1,7 +1,7 @@
 import fs from 'node:fs/promises'
 import { describe, expect, test, vi } from 'vitest'
 import { toBackupError } from '../../../src/backup/archive/backup-errors.ts'
-import { Segments } from '../../../src/backup/changes/segments.ts'
+import { Segments } from '../../../src/backup/changes/log/segments.ts'
 import { CellError } from '../../../src/errors.ts'
 import { FailingStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
-import type { StoreOptions } from '../../../src/store/store-options.ts'
+import type { Cell } from '../../../src/store/open/cell.ts'
+import type { StoreOptions } from '../../../src/store/settings/store-options.ts'
 import { GatedStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
 

@@ -10,8 +10,8 @@ import {
   type ObjectContent,
 } from '../../../src/backup/object-store/object-store.ts'
 import { versionOf } from '../../../src/backup/versions/object-keys.ts'
-import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
+import type { Cell } from '../../../src/store/open/cell.ts'
 import { archiveOf, manifestOf, memberOf, receive } from '../../support/backup/archives.ts'
 import { PassingStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
+import type { Cell } from '../../../src/store/open/cell.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { rejectedBy } from '../../support/thrown.ts'
 

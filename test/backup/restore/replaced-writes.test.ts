@@ -1,7 +1,7 @@
 import { describe, expect, test, vi } from 'vitest'
 import { CellError } from '../../../src/errors.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
-import { CellsInProcess } from '../../../src/store/cells-in-process.ts'
+import { CellsInProcess } from '../../../src/store/open/cells-in-process.ts'
 import { FailingStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { rejectedBy } from '../../support/thrown.ts'

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { GetOptions, ObjectContent } from '../../../src/backup/object-store/object-store.ts'
-import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
+import type { Cell } from '../../../src/store/open/cell.ts'
 import { RecordingStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, ScratchPlace } from '../../support/backup/scratch-store.ts'
 

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 import fs from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import type { RestoreThread } from '../../../src/backup/restore/restore-thread.ts'
-import { RestoreThreads } from '../../../src/backup/restore/restore-threads.ts'
+import type { RestoreThread } from '../../../src/backup/restore/threads/restore-thread.ts'
+import { RestoreThreads } from '../../../src/backup/restore/threads/restore-threads.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 
 const MINUTE = 60_000

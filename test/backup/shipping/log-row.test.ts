@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
 import { bufferBody, type ObjectStore } from '../../../src/backup/object-store/object-store.ts'
-import { LogRow } from '../../../src/backup/shipping/log-row.ts'
+import { LogRow } from '../../../src/backup/shipping/log/log-row.ts'
 import { logKey } from '../../../src/backup/versions/object-keys.ts'
 import { LaggingStore, RecordingStore } from '../../support/backup/object-store-decorators.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'

@@ -1,5 +1,9 @@
 import { expect, test } from 'vitest'
-import { EPOCHS_AHEAD, EPOCHS_LOOKED_AT, newestUnlisted } from '../../../src/backup/shipping/unlisted-logs.ts'
+import {
+  EPOCHS_AHEAD,
+  EPOCHS_LOOKED_AT,
+  newestUnlisted,
+} from '../../../src/backup/shipping/stored/unlisted-logs.ts'
 import type { LogNumber } from '../../../src/backup/versions/object-keys.ts'
 
 /** What is stored, and which places were looked at. */

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import { AgedHorizon, type KeptHorizons } from '../../../src/backup/versions/aged-horizon.ts'
+import { AgedHorizon, type KeptHorizons } from '../../../src/backup/versions/retention/aged-horizon.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 import { perTest } from '../../support/per-test.ts'
 

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import type { Retention } from '../../../src/backup/versions/retention.ts'
+import type { Retention } from '../../../src/backup/versions/retention/retention.ts'
 import type { CellError } from '../../../src/errors.ts'
 import { agedVersions } from '../../support/backup/aged-versions.ts'
 import { GatedStore } from '../../support/backup/object-store-decorators.ts'

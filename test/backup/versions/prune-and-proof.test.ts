@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest'
 import { RestoresInProgress } from '../../../src/backup/restore/restores-in-progress.ts'
-import type { Retention } from '../../../src/backup/versions/retention.ts'
+import type { Retention } from '../../../src/backup/versions/retention/retention.ts'
 import { agedVersions } from '../../support/backup/aged-versions.ts'
 import { GatedStore } from '../../support/backup/object-store-decorators.ts'
 import { ScratchPlace } from '../../support/backup/scratch-store.ts'

@@ -1,9 +1,9 @@
 import Database from 'better-sqlite3'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { BackupProgressTable } from '../../../src/backup/changes/progress-table.ts'
-import { RetentionTable } from '../../../src/backup/versions/retention-table.ts'
-import type { Cell } from '../../../src/store/cell.ts'
+import { RetentionTable } from '../../../src/backup/versions/retention/retention-table.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
+import type { Cell } from '../../../src/store/open/cell.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { rejectedBy } from '../../support/thrown.ts'
 

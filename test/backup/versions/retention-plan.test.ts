@@ -6,7 +6,7 @@ import {
   periodOf,
   reachOf,
   TENANT_PLAN_DEFAULT,
-} from '../../../src/backup/versions/retention-plan.ts'
+} from '../../../src/backup/versions/retention/retention-plan.ts'
 import { thrownBy } from '../../support/thrown.ts'
 
 const DAY_MS = 86_400_000

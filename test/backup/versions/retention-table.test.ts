@@ -1,6 +1,6 @@
 import path from 'node:path'
 import { expect, test } from 'vitest'
-import { RetentionTable } from '../../../src/backup/versions/retention-table.ts'
+import { RetentionTable } from '../../../src/backup/versions/retention/retention-table.ts'
 import { LocalState } from '../../../src/catalog/local-state.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 

@@ -5,12 +5,12 @@ import {
   parsePlan,
   periodOf,
   TENANT_PLAN_DEFAULT,
-} from '../../../src/backup/versions/retention-plan.ts'
+} from '../../../src/backup/versions/retention/retention-plan.ts'
 import {
   judgeVersions,
   type RetentionCase,
   type VersionFacts,
-} from '../../../src/backup/versions/retention-verdicts.ts'
+} from '../../../src/backup/versions/retention/retention-verdicts.ts'
 import type { Random } from '../../support/random.ts'
 import { seededRandom } from '../../support/seed.ts'
 

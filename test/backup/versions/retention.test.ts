@@ -3,9 +3,9 @@ import path from 'node:path'
 import { describe, expect, test } from 'vitest'
 import type { ListOptions, ObjectEntry } from '../../../src/backup/object-store/object-store.ts'
 import type { BackupOrigin } from '../../../src/backup/versions/backup-types.ts'
-import type { Retention } from '../../../src/backup/versions/retention.ts'
-import type { Cell } from '../../../src/store/cell.ts'
+import type { Retention } from '../../../src/backup/versions/retention/retention.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
+import type { Cell } from '../../../src/store/open/cell.ts'
 import {
   type Call,
   FailingStore,

@@ -6,7 +6,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { makeApiKey } from '../../../src/auth/api-key.ts'
 import { systemClock } from '../../../src/base/clock.ts'
 import { RemoteClient } from '../../../src/cli/remote/remote-client.ts'
-import { createListener } from '../../../src/http/node-listener.ts'
+import { createListener } from '../../../src/http/server/node-listener.ts'
 import { temporaryStore } from '../../../src/testing/index.ts'
 import { rejectedBy } from '../../support/thrown.ts'
 

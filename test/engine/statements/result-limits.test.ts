@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { ResultLimits } from '../../../src/base/limits.ts'
+import type { ResultLimits } from '../../../src/base/options/limits.ts'
 import { openTestDatabase } from '../../support/open-test-database.ts'
 import { thrownBy } from '../../support/thrown.ts'
 

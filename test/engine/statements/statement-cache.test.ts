@@ -1,6 +1,6 @@
 import Database from 'better-sqlite3'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { DEFAULT_LIMITS } from '../../../src/base/limits.ts'
+import { DEFAULT_LIMITS } from '../../../src/base/options/limits.ts'
 import { openConnection } from '../../../src/engine/sqlite.ts'
 import { PreparedStatements } from '../../../src/engine/statements/prepared-statements.ts'
 import { openTestDatabase } from '../../support/open-test-database.ts'

@@ -1,6 +1,6 @@
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { NodeServer } from '../../../src/http/node-server.ts'
+import { NodeServer } from '../../../src/http/server/node-server.ts'
 import { Bench } from '../../support/http/bench.ts'
 import { viaFetch } from '../../support/http/transports.ts'
 import { answersIn, exchange, type WireAnswer } from '../../support/http/wire.ts'

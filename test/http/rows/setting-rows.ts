@@ -1,6 +1,6 @@
 import { expect } from 'vitest'
 import type { HandlerOptions } from '../../../src/http/handler-options.ts'
-import type { StoreOptions } from '../../../src/store/store-options.ts'
+import type { StoreOptions } from '../../../src/store/settings/store-options.ts'
 import type { Ask } from '../../support/http/bench.ts'
 import { persistent } from './kv-asks.ts'
 import { CURSOR, type Row } from './row.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { Cell } from '../../../src/store/cell.ts'
+import type { Cell } from '../../../src/store/open/cell.ts'
 import type { CellChange } from '../../../src/store/watch/cell-change.ts'
 import { countOf } from '../../support/counts.ts'
 import type { FakeClock } from '../../support/fake-clock.ts'

@@ -4,7 +4,7 @@ import os from 'node:os'
 import path from 'node:path'
 import Database from 'better-sqlite3'
 import { decodeInteger } from '../../../src/engine/statements/rows.ts'
-import type { Cell } from '../../../src/store/cell.ts'
+import type { Cell } from '../../../src/store/open/cell.ts'
 
 /** What a cell holds, as one hash: its definitions, every row of every table, and the tenant's user_version. */
 export function digestOf(cell: Cell): string {

@@ -3,7 +3,7 @@ import { EpochHolder, type HolderWait } from '../../../src/backup/fence/epoch-ho
 import { FencedObjectStore } from '../../../src/backup/fence/fenced-object-store.ts'
 import { type HolderPlace, placeHere } from '../../../src/backup/fence/holder-state.ts'
 import type { ObjectStore } from '../../../src/backup/object-store/object-store.ts'
-import { StorePaths } from '../../../src/base/store-paths.ts'
+import { StorePaths } from '../../../src/base/files/store-paths.ts'
 import { RememberedObjectStore } from '../../../src/catalog/remembered-object-store.ts'
 import { FakeClock } from '../fake-clock.ts'
 import { KeptLog } from '../kept-log.ts'

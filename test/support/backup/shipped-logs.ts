@@ -1,8 +1,8 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import Database from 'better-sqlite3'
-import type { LogPiece, LogPosition, UnshippedLog } from '../../../src/backup/changes/cell-log.ts'
-import { walBytes } from '../../../src/engine/wal-file.ts'
+import type { LogPiece, LogPosition, UnshippedLog } from '../../../src/backup/changes/log/cell-log.ts'
+import { walBytes } from '../../../src/engine/wal/wal-file.ts'
 import { tempDirectory } from '../temp-directory.ts'
 
 /** One log of a history, joined from its pieces. */

@@ -9,7 +9,7 @@ import {
   type CollectLimits,
   lookOf,
   type ShippedPlace,
-} from '../../../src/backup/changes/cell-log.ts'
+} from '../../../src/backup/changes/log/cell-log.ts'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
 import type { ObjectStore } from '../../../src/backup/object-store/object-store.ts'
 import type { LogPort } from '../../../src/backup/shipping/log-port.ts'

@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import type { StoredBackup } from '../../../src/backup/changes/cell-cuts.ts'
+import type { StoredBackup } from '../../../src/backup/changes/log/cell-cuts.ts'
 import type { BackupResult } from '../../../src/backup/versions/backup-types.ts'
 import type { ScratchPlace } from './scratch-store.ts'
 

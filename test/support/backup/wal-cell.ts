@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
 import Database from 'better-sqlite3'
-import type { LogPiece, ShippedPlace, UnshippedLog } from '../../../src/backup/changes/cell-log.ts'
+import type { LogPiece, ShippedPlace, UnshippedLog } from '../../../src/backup/changes/log/cell-log.ts'
 import type { Clock } from '../../../src/base/clock.ts'
-import { walBytes } from '../../../src/engine/wal-file.ts'
+import { walBytes } from '../../../src/engine/wal/wal-file.ts'
 
 interface Wal {
   sequence: number

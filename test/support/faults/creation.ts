@@ -1,4 +1,4 @@
-import type { CreateCellOptions } from '../../../src/store/cell-directory.ts'
+import type { CreateCellOptions } from '../../../src/store/cells/cell-directory.ts'
 
 /** The i-th creation of an account's client, the same each time it is repeated. */
 export function creationOf(accountId: string, i: number): CreateCellOptions {

@@ -1,5 +1,5 @@
 import type { BatchableOperation } from '../../../src/service/operations.ts'
-import type { Cell } from '../../../src/store/cell.ts'
+import type { Cell } from '../../../src/store/open/cell.ts'
 
 /**
  * What the programs write to a cell: numbered entries, each one transaction that touches a row, a key and a tally, so

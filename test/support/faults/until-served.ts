@@ -1,5 +1,5 @@
 import { isCellError } from '../../../src/errors.ts'
-import type { Cell } from '../../../src/store/cell.ts'
+import type { Cell } from '../../../src/store/open/cell.ts'
 import { until } from '../until.ts'
 
 /** The cell, once it serves: one that the disk has failed under is checked first. */

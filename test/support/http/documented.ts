@@ -1,9 +1,9 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import { describeRoutes } from '../../../scripts/openapi/document.ts'
 import { OPERATIONS } from '../../../scripts/openapi/operations.ts'
-import { STATUS_OF_CODE } from '../../../src/http/problem.ts'
-import { Router } from '../../../src/http/router.ts'
-import { ROUTES } from '../../../src/http/routes.ts'
+import { STATUS_OF_CODE } from '../../../src/http/core/problem.ts'
+import { Router } from '../../../src/http/core/router.ts'
+import { ROUTES } from '../../../src/http/routes/routes.ts'
 import type { RawReply, RawRequest } from './raw-exchange.ts'
 
 interface Documented {

@@ -1,5 +1,5 @@
 import { type Clock, systemClock, type Timer } from '../../../src/base/clock.ts'
-import { LINGER_MS_MAX } from '../../../src/http/linger.ts'
+import { LINGER_MS_MAX } from '../../../src/http/server/linger.ts'
 
 /** A wall clock that stands still until a test steps it. Timers and durations are the real ones: sockets run on them. */
 export class SteppedClock implements Clock {

@@ -1,8 +1,12 @@
-import type { CollectedLogs } from '../../../src/backup/changes/cell-log.ts'
-import type { PackedPiece } from '../../../src/backup/changes/packed-logs.ts'
+import type { CollectedLogs } from '../../../src/backup/changes/log/cell-log.ts'
+import type { PackedPiece } from '../../../src/backup/changes/log/packed-logs.ts'
 import type { CellRecord } from '../../../src/catalog/cell-registry.ts'
-import { NO_WAL } from '../../../src/engine/wal-end.ts'
-import { WorkerEnded, type WorkerHandle, type WorkMessage } from '../../../src/workers/node/worker-process.ts'
+import { NO_WAL } from '../../../src/engine/wal/wal-end.ts'
+import {
+  WorkerEnded,
+  type WorkerHandle,
+  type WorkMessage,
+} from '../../../src/workers/node/processes/worker-process.ts'
 import type {
   BatchCell,
   WorkerCounts,

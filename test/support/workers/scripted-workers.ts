@@ -1,8 +1,8 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { silentLog } from '../../../src/base/log.ts'
 import { isCellError } from '../../../src/errors.ts'
-import type { QueuedOperation } from '../../../src/workers/node/queued-operation.ts'
-import { WorkerPool, type WorkerPoolParts } from '../../../src/workers/node/worker-pool.ts'
+import type { QueuedOperation } from '../../../src/workers/node/dispatch/queued-operation.ts'
+import { WorkerPool, type WorkerPoolParts } from '../../../src/workers/node/dispatch/worker-pool.ts'
 import { FakeClock } from '../fake-clock.ts'
 import { ScriptedWorker } from './scripted-worker.ts'
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { StorePaths } from '../../../src/base/store-paths.ts'
+import { StorePaths } from '../../../src/base/files/store-paths.ts'
 import { readOwner } from '../../../src/catalog/directory-lock.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 import { isAlive } from '../../support/processes.ts'

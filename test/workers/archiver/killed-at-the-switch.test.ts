@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest'
-import { StorePaths } from '../../../src/base/store-paths.ts'
+import { StorePaths } from '../../../src/base/files/store-paths.ts'
 import { readOwner } from '../../../src/catalog/directory-lock.ts'
 import { NodeCells } from '../../../src/workers/node/node-cells.ts'
 import { openWorkerStore } from '../../support/worker-store.ts'

@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { beforeEach, expect, test } from 'vitest'
-import { StorePaths } from '../../../src/base/store-paths.ts'
+import { StorePaths } from '../../../src/base/files/store-paths.ts'
 import { readOwner } from '../../../src/catalog/directory-lock.ts'
 import { isAlive } from '../../support/processes.ts'
 import { filesBelow } from '../../support/temp-directory.ts'

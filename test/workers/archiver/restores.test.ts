@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { StorePaths } from '../../../src/base/store-paths.ts'
+import { StorePaths } from '../../../src/base/files/store-paths.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 import { openWorkerStore, WorkerStore } from '../../support/worker-store.ts'
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { CellRecord } from '../../../src/catalog/cell-registry.ts'
-import type { WorkerPoolParts } from '../../../src/workers/node/worker-pool.ts'
+import type { WorkerPoolParts } from '../../../src/workers/node/dispatch/worker-pool.ts'
 import type { ScriptedWorker } from '../../support/workers/scripted-worker.ts'
 import { A, B, KILLS_BURST, ScriptedWorkers } from '../../support/workers/scripted-workers.ts'
 

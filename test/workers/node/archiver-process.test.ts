@@ -4,7 +4,10 @@ import type { ManifestHead } from '../../../src/backup/archive/manifest.ts'
 import type { RestoreRequest } from '../../../src/backup/archiver/archiver.ts'
 import type { CellPort, RestoredCell } from '../../../src/backup/archiver/cell-port.ts'
 import { silentLog } from '../../../src/base/log.ts'
-import { ArchiverProcess, type ArchiverProcessParts } from '../../../src/workers/node/archiver-process.ts'
+import {
+  ArchiverProcess,
+  type ArchiverProcessParts,
+} from '../../../src/workers/node/archiver/archiver-process.ts'
 import type { FromArchiver, ToArchiver } from '../../../src/workers/protocol/archiver-protocol.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 import { rejectedBy } from '../../support/thrown.ts'

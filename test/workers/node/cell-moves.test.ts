@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { CellRecord } from '../../../src/catalog/cell-registry.ts'
-import { hasCommitBetween, NO_WAL, type WalEnd } from '../../../src/engine/wal-end.ts'
+import { hasCommitBetween, NO_WAL, type WalEnd } from '../../../src/engine/wal/wal-end.ts'
 import { isCellError } from '../../../src/errors.ts'
 import { seededRandom } from '../../support/seed.ts'
 import type { ScriptedWorker } from '../../support/workers/scripted-worker.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { NO_WAL } from '../../../src/engine/wal-end.ts'
+import { NO_WAL } from '../../../src/engine/wal/wal-end.ts'
 import type { ScriptedWorker } from '../../support/workers/scripted-worker.ts'
 import {
   A,

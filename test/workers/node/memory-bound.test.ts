@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { memoryBound } from '../../../src/workers/node/worker-limits.ts'
+import { memoryBound } from '../../../src/workers/node/processes/worker-limits.ts'
 
 const MIB = 1_048_576
 

@@ -1,8 +1,8 @@
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { CellError } from '../../../src/errors.ts'
 import type { CellOperation } from '../../../src/service/operations.ts'
-import { OperationQueue } from '../../../src/workers/node/operation-queue.ts'
-import { operationBytes, type QueuedOperation } from '../../../src/workers/node/queued-operation.ts'
+import { operationBytes, type QueuedOperation } from '../../../src/workers/node/dispatch/queued-operation.ts'
+import { OperationQueue } from '../../../src/workers/node/queue/operation-queue.ts'
 import { requestOf } from '../../support/request-bounds.ts'
 import { codeOf, thrownBy } from '../../support/thrown.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { CellRoute } from '../../../src/service/operations.ts'
-import { operationShape } from '../../../src/workers/node/operation-shape.ts'
+import { operationShape } from '../../../src/workers/node/dispatch/operation-shape.ts'
 
 /** As an account sends it: the node does not read the body. */
 function shapeOf(route: CellRoute, body: unknown): string {

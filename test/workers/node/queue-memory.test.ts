@@ -1,7 +1,7 @@
 import { type HeapProfiler, Session } from 'node:inspector/promises'
 import { expect, onTestFinished, test } from 'vitest'
-import { OperationQueue } from '../../../src/workers/node/operation-queue.ts'
-import type { QueuedOperation } from '../../../src/workers/node/queued-operation.ts'
+import type { QueuedOperation } from '../../../src/workers/node/dispatch/queued-operation.ts'
+import { OperationQueue } from '../../../src/workers/node/queue/operation-queue.ts'
 
 const BOUNDS = { operationsMax: 1_000, operationsPerCellMax: 400, bytesMax: 100_000_000 }
 const SLICE_MS = 20

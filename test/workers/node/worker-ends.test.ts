@@ -4,7 +4,7 @@ import {
   killReason,
   type LookedAtWork,
   type WorkerEnd,
-} from '../../../src/workers/node/worker-ends.ts'
+} from '../../../src/workers/node/placement/worker-ends.ts'
 
 const BOUNDS = { holdMs: 40, silentMs: 30_000, memoryMax: 800, logBytesMax: 100 }
 const WORK: LookedAtWork = {

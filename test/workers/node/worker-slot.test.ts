@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { NO_WAL } from '../../../src/engine/wal-end.ts'
-import type { QueuedOperation } from '../../../src/workers/node/queued-operation.ts'
-import type { BatchMessage, WorkerProcess } from '../../../src/workers/node/worker-process.ts'
-import { type LostWorker, WorkerSlot } from '../../../src/workers/node/worker-slot.ts'
+import { NO_WAL } from '../../../src/engine/wal/wal-end.ts'
+import type { QueuedOperation } from '../../../src/workers/node/dispatch/queued-operation.ts'
+import type { BatchMessage, WorkerProcess } from '../../../src/workers/node/processes/worker-process.ts'
+import { type LostWorker, WorkerSlot } from '../../../src/workers/node/processes/worker-slot.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 
 /** A worker that does nothing by itself. */

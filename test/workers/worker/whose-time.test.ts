@@ -1,7 +1,7 @@
 import path from 'node:path'
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { newCellId } from '../../../src/base/store-paths.ts'
+import { newCellId } from '../../../src/base/files/store-paths.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 import { BatchWorker } from '../../support/workers/batch-worker.ts'

@@ -1,6 +1,6 @@
 import { chmod, link, lstat, open, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { FILE_MODE } from '../../../base/durable-files.ts'
+import { FILE_MODE } from '../../../base/files/durable-files.ts'
 import { CellError } from '../../../errors.ts'
 import type { CallDeadline } from '../call-deadline.ts'
 import { type ObjectBody, objectExists, type TransferOptions } from '../object-store.ts'

@@ -3,6 +3,7 @@ import { type FileHandle, lstat, open, stat, unlink } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { CLOCK, type Clock, systemClock } from '../../../base/clock.ts'
+import { checkPath } from '../../../base/files/path-argument.ts'
 import {
   checkOptions,
   definedOnly,
@@ -11,8 +12,7 @@ import {
   type Shape,
   type Some,
   some,
-} from '../../../base/option-shapes.ts'
-import { checkPath } from '../../../base/path-argument.ts'
+} from '../../../base/options/option-shapes.ts'
 import { CellError } from '../../../errors.ts'
 import { type ByteRange, checkRange, resolveRange } from '../byte-range.ts'
 import { CallDeadline, PATIENCE, type Patience } from '../call-deadline.ts'

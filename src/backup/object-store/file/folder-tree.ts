@@ -1,6 +1,6 @@
 import { lstat, mkdir, open, readdir, rmdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { DIRECTORY_MODE } from '../../../base/durable-files.ts'
+import { DIRECTORY_MODE } from '../../../base/files/durable-files.ts'
 import { compareKeys } from '../object-key-rules.ts'
 import { errnoOf } from './folder-failure.ts'
 

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { KeyedQueue } from '../../../base/keyed-queue.ts'
+import { KeyedQueue } from '../../../base/fairness/keyed-queue.ts'
 import { CellError, isCellError } from '../../../errors.ts'
 import type { CallDeadline } from '../call-deadline.ts'
 import { RESERVED_FOLDER } from '../object-key-rules.ts'

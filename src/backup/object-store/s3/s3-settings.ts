@@ -10,7 +10,7 @@ import {
   type Some,
   some,
   TEXT,
-} from '../../../base/option-shapes.ts'
+} from '../../../base/options/option-shapes.ts'
 import { CellError } from '../../../errors.ts'
 import { PATIENCE, type Patience, SLOWEST_BYTES_PER_SECOND } from '../call-deadline.ts'
 import { objectKeyFault } from '../object-key-rules.ts'

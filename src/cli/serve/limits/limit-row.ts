@@ -1,7 +1,7 @@
 import { InvalidArgumentError, Option } from 'commander'
-import { BYTES_FORM, parseBytes, spellBytes } from '../../byte-size.ts'
 import { parseDuration } from '../../flags.ts'
-import { formatDuration } from '../../output.ts'
+import { BYTES_FORM, parseBytes, spellBytes } from '../../terminal/byte-size.ts'
+import { formatDuration } from '../../terminal/output.ts'
 
 /** How a flag and its variable spell a limit. */
 export type LimitUnit =

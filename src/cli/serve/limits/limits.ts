@@ -1,22 +1,22 @@
-import type { Limits, ResultLimits } from '../../../base/limits.ts'
-import { DEFAULT_LIMITS } from '../../../base/limits.ts'
+import type { Limits, ResultLimits } from '../../../base/options/limits.ts'
+import { DEFAULT_LIMITS } from '../../../base/options/limits.ts'
 import { DEFAULT_QUOTAS, type Quotas } from '../../../catalog/account-quotas.ts'
-import { type ConnectionLimits, DEFAULT_CONNECTION_LIMITS } from '../../../http/connection-limits.ts'
 import {
   DEFAULT_HTTP_LIMITS,
   type HttpLimits,
   REQUEST_DEADLINE_MS_DEFAULT,
 } from '../../../http/handler-options.ts'
-import { DEFAULT_MEMORY_LIMITS, type MemoryLimits } from '../../../http/memory-budgets.ts'
-import type { RateLimit } from '../../../http/rate-limiter.ts'
-import { DEFAULT_STREAM_LIMITS, type StreamLimits } from '../../../http/stream-limits.ts'
+import { DEFAULT_MEMORY_LIMITS, type MemoryLimits } from '../../../http/quotas/memory-budgets.ts'
+import type { RateLimit } from '../../../http/quotas/rate-limiter.ts'
+import { DEFAULT_STREAM_LIMITS, type StreamLimits } from '../../../http/quotas/stream-limits.ts'
+import { type ConnectionLimits, DEFAULT_CONNECTION_LIMITS } from '../../../http/server/connection-limits.ts'
 import {
   DEFAULT_BACKUPS_AT_ONCE,
   DEFAULT_LOG_BYTES,
   DEFAULT_RESTORES_AT_ONCE,
-} from '../../../store/settings.ts'
-import type { BackupSettings, StoreOptions } from '../../../store/store-options.ts'
-import { DEFAULT_WORKER_LIMITS, type WorkerLimits } from '../../../workers/node/worker-limits.ts'
+} from '../../../store/settings/settings.ts'
+import type { BackupSettings, StoreOptions } from '../../../store/settings/store-options.ts'
+import { DEFAULT_WORKER_LIMITS, type WorkerLimits } from '../../../workers/node/processes/worker-limits.ts'
 import { type LimitRow, memberOf } from './limit-row.ts'
 
 /** Rows for the settings that an operator may set. The others keep the library's default; docs/limits.md lists them. */

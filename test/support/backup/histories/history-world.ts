@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { PLAN_DEFAULT } from '../../../../src/backup/versions/retention-plan.ts'
+import { PLAN_DEFAULT } from '../../../../src/backup/versions/retention/retention-plan.ts'
 import { CellError, type CellErrorCode } from '../../../../src/errors.ts'
 import type { CellStore } from '../../../../src/store/cell-store.ts'
 import { KeptLog } from '../../kept-log.ts'

@@ -1,4 +1,8 @@
-import { parsePlan, periodOf, TENANT_PLAN_DEFAULT } from '../../../../src/backup/versions/retention-plan.ts'
+import {
+  parsePlan,
+  periodOf,
+  TENANT_PLAN_DEFAULT,
+} from '../../../../src/backup/versions/retention/retention-plan.ts'
 import type { BucketDamage } from './bucket-damage.ts'
 import type { CellHistory, MadeVersion } from './cell-history.ts'
 

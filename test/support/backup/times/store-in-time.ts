@@ -1,7 +1,7 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { CellError } from '../../../../src/errors.ts'
-import type { Cell } from '../../../../src/store/cell.ts'
 import type { CellStore } from '../../../../src/store/cell-store.ts'
+import type { Cell } from '../../../../src/store/open/cell.ts'
 import { ScratchPlace } from '../scratch-store.ts'
 import type { TimeLine } from './time-line.ts'
 

@@ -1,5 +1,5 @@
 import { vi } from 'vitest'
-import { BackupSchedule } from '../../../../src/backup/schedule.ts'
+import { BackupSchedule } from '../../../../src/backup/schedule/schedule.ts'
 import type { RestorableRange, RestoreResult } from '../../../../src/backup/versions/backup-types.ts'
 import { CellError } from '../../../../src/errors.ts'
 import type { Random } from '../../random.ts'

@@ -1,8 +1,8 @@
 /** Has a database proven as after a restore, and as after an error of the disk; says for each what came of it, or `whole`. */
 import path from 'node:path'
-import { proveDatabase } from '../../../../src/backup/restore/restore-database.ts'
-import { CellPaths } from '../../../../src/base/store-paths.ts'
-import { checkClosedCell } from '../../../../src/engine/recovery-check.ts'
+import { proveDatabase } from '../../../../src/backup/restore/build/restore-database.ts'
+import { CellPaths } from '../../../../src/base/files/store-paths.ts'
+import { checkClosedCell } from '../../../../src/engine/files/recovery-check.ts'
 import { toldToGo } from './told-to-go.ts'
 
 const [, , file = ''] = process.argv

@@ -4,8 +4,8 @@
  */
 import { FileObjectStore } from '../../../../src/backup/object-store/file/file-object-store.ts'
 import type { Durability } from '../../../../src/engine/cell-settings.ts'
-import type { Cell } from '../../../../src/store/cell.ts'
 import { CellStore } from '../../../../src/store/cell-store.ts'
+import type { Cell } from '../../../../src/store/open/cell.ts'
 import { Random } from '../../random.ts'
 import { say } from '../acknowledgements.ts'
 import { prepareLedger, writeEntry } from '../ledger.ts'

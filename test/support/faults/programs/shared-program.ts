@@ -4,7 +4,7 @@
  */
 import fs from 'node:fs'
 import { FileObjectStore } from '../../../../src/backup/object-store/file/file-object-store.ts'
-import { CommitSync } from '../../../../src/engine/commit-sync.ts'
+import { CommitSync } from '../../../../src/engine/wal/commit-sync.ts'
 import { CellStore } from '../../../../src/store/cell-store.ts'
 import { Random } from '../../random.ts'
 import { say } from '../acknowledgements.ts'

@@ -1,7 +1,7 @@
 import { pathToFileURL } from 'node:url'
+import type { StoreOptions } from '../../../../src/store/settings/store-options.ts'
 import { StoreCore } from '../../../../src/store/store-core.ts'
-import type { StoreOptions } from '../../../../src/store/store-options.ts'
-import { WorkerService } from '../../../../src/workers/node/worker-service.ts'
+import { WorkerService } from '../../../../src/workers/node/dispatch/worker-service.ts'
 import { BOUNDS } from '../../request-bounds.ts'
 
 const CLOSE_MS = 60_000

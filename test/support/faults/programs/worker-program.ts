@@ -2,7 +2,7 @@
  * A store whose cells are open in child processes, as `serve` has them: writes to several cells at once, backs up,
  * restores, deletes, and closes the store in between; and says what was acknowledged.
  */
-import { StorePaths } from '../../../../src/base/store-paths.ts'
+import { StorePaths } from '../../../../src/base/files/store-paths.ts'
 import { readOwner } from '../../../../src/catalog/directory-lock.ts'
 import type { BatchableOperation } from '../../../../src/service/operations.ts'
 import { Random } from '../../random.ts'

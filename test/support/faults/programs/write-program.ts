@@ -4,8 +4,8 @@
  * says how that went. Numbers below zero are accounts.
  */
 import fs from 'node:fs'
-import type { Cell } from '../../../../src/store/cell.ts'
 import { CellStore } from '../../../../src/store/cell-store.ts'
+import type { Cell } from '../../../../src/store/open/cell.ts'
 import { readLedger, steadyNumber, writeEntry } from '../ledger.ts'
 import { toldToGo } from './told-to-go.ts'
 

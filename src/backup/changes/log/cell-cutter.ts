@@ -1,0 +1,115 @@
+import type { Clock } from '../../../base/clock.ts'
+import type { CellDatabase } from '../../../engine/cell-database.ts'
+import { assertCell } from '../../../engine/reserved-schema.ts'
+import type { ChangeTracker } from '../change-tracker.ts'
+import type { ChangeTrackers } from '../change-trackers.ts'
+import type { BaseCut, BaseStart, CellCuts, IncrementalCut, StoredBackup } from './cell-cuts.ts'
+import { OpenCellCuts } from './open-cell-cuts.ts'
+
+/** How far the backups of a cell have come. */
+export interface KnownVersions {
+  /** The versions that an incremental would continue, oldest first; null if the next backup is a base. */
+  chain: string[] | null
+  /** The newest version, stored or only tried. */
+  last: string | null
+}
+
+/** A cell that stays open until `unpin` is called. */
+export interface PinnedCell {
+  database: CellDatabase
+  unpin(): void
+}
+
+/**
+ * Cuts the cells of this process for the archiver, which may be in another. The cell is open only during each call. If
+ * this process ends between two calls, another one can take the next: the row of the cell has what it needs.
+ */
+export class CellCutter {
+  readonly #trackers: ChangeTrackers
+  readonly #clock: Clock
+  readonly #pin: (cellId: string) => PinnedCell
+  /** Of the cells under backup: only the tracker of the cut knows whether the cell has changed since. */
+  readonly #underBackup = new Map<string, ChangeTracker>()
+
+  constructor(trackers: ChangeTrackers, clock: Clock, pin: (cellId: string) => PinnedCell) {
+    this.#trackers = trackers
+    this.#clock = clock
+    this.#pin = pin
+  }
+
+  begin(cellId: string): KnownVersions {
+    return knownVersions(this.#tracker(cellId))
+  }
+
+  /** A version of the chain is missing in the object store. */
+  dropChain(cellId: string): void {
+    this.#tracker(cellId).dropChain()
+  }
+
+  /** Uses up the time of a version that another state of the store made. */
+  claimVersion(cellId: string, version: string): void {
+    this.#tracker(cellId).claimVersion(version)
+  }
+
+  beginBase(cellId: string, beginsHistory: boolean): Promise<BaseStart> {
+    return this.#cut(cellId, (cuts) => cuts.beginBase(beginsHistory))
+  }
+
+  endBase(cellId: string, id: string, version: string): Promise<BaseCut> {
+    return this.#cut(cellId, (cuts) => cuts.endBase(id, version))
+  }
+
+  cutIncremental(cellId: string, version: string, versionsMax: number): Promise<IncrementalCut | undefined> {
+    return this.#cut(cellId, (cuts) => cuts.cutIncremental(version, versionsMax))
+  }
+
+  stored(cellId: string, backup: StoredBackup): void {
+    this.#tracker(cellId).stored(backup)
+  }
+
+  failed(cellId: string): void {
+    this.#tracker(cellId).failed()
+  }
+
+  end(cellId: string): void {
+    if (this.#underBackup.delete(cellId)) this.#trackers.release(cellId)
+  }
+
+  async #cut<T>(cellId: string, cut: (cuts: CellCuts) => Promise<T>): Promise<T> {
+    const { database, unpin } = this.#pin(cellId)
+    try {
+      assertCell(database)
+      return await cut(new OpenCellCuts(database, this.#tracker(cellId), this.#clock))
+    } finally {
+      unpin()
+    }
+  }
+
+  #tracker(cellId: string): ChangeTracker {
+    let tracker = this.#underBackup.get(cellId)
+    if (tracker === undefined) {
+      this.#trackers.acquire(cellId)
+      tracker = this.#trackers.get(cellId)
+      this.#underBackup.set(cellId, tracker)
+    }
+    return tracker
+  }
+}
+
+/** The arguments of a step, beyond the cell. */
+export type CutArguments<Step extends keyof CellCutter> =
+  Parameters<CellCutter[Step]> extends [string, ...infer Args] ? Args : never
+
+/** A step of a cell's backup, as plain data. */
+export type CutCall = {
+  [Step in keyof CellCutter]: { method: Step; args: CutArguments<Step> }
+}[keyof CellCutter]
+
+export function runCut(cutter: CellCutter, cellId: string, { method, args }: CutCall): unknown {
+  const step = cutter[method] as (cellId: string, ...args: unknown[]) => unknown
+  return step.call(cutter, cellId, ...args)
+}
+
+export function knownVersions({ progress }: ChangeTracker): KnownVersions {
+  return { chain: progress.chain && [...progress.chain.versions], last: progress.lastVersion }
+}

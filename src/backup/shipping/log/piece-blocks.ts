@@ -1,0 +1,123 @@
+import { TAR_BLOCK_BYTES, tarBytes, tarHeader, tarPadding } from '../../archive/tar-entry.ts'
+import { allocateBlock, release } from '../../archive/zstd/block-memory.ts'
+import type { LogPiece } from '../../changes/log/cell-log.ts'
+import type { CompressedBlocks } from './compressed-blocks.ts'
+import { PieceFile } from './piece-file.ts'
+
+/** Plain bytes of a block. Most pieces are in one block, so that a restore of their cell reads no more than that. */
+const BLOCK_BYTES = 1_048_576
+
+/** Where a member's bytes begin, counted from the first entry of a piece; and how many there are. */
+export interface MemberPlace {
+  offset: number
+  size: number
+}
+
+/**
+ * The entries of pieces in the tar of a log object, compressed while they are read: the plain bytes of a tick take much memory, and
+ * most pages are in them again and again. A piece whose WAL was reset meanwhile is taken back: for that, one that has no
+ * room left in a block begins the next one.
+ */
+export class PieceBlocks {
+  readonly #blocks: CompressedBlocks
+  readonly #mtimeMs: number
+  /** One is filled while the other one is compressed. */
+  #filling: Buffer = allocateBlock(BLOCK_BYTES)
+  #compressing: Buffer | undefined
+  #length = 0
+  /** Of the entries so far. */
+  #size = 0
+
+  constructor(blocks: CompressedBlocks, mtimeMs: number) {
+    this.#blocks = blocks
+    this.#mtimeMs = mtimeMs
+  }
+
+  /**
+   * Adds a piece.
+   *
+   * @returns undefined if the WAL was reset or has gone; its bytes are in a segment then
+   * @throws the file system's error if the file can't be read
+   */
+  async add(name: string, piece: LogPiece): Promise<MemberPlace | undefined> {
+    using file = openPiece(piece)
+    if (file === undefined) return undefined
+    if (this.#length + tarBytes(file.size) > BLOCK_BYTES) await this.#endBlock()
+    const before = { count: this.#blocks.count, length: this.#length }
+    let isWhole = false
+    try {
+      await this.#fill(tarHeader(name, file.size, this.#mtimeMs))
+      isWhole = (await this.#read(file)) && file.isStill()
+    } finally {
+      if (!isWhole) await this.#takeBack(before)
+    }
+    if (!isWhole) return undefined
+    await this.#fill(Buffer.alloc(tarPadding(file.size)))
+    const offset = this.#size + TAR_BLOCK_BYTES
+    this.#size += tarBytes(file.size)
+    return { offset, size: file.size }
+  }
+
+  /** Adds what follows the pieces in the tar. */
+  async end(bytes: Buffer): Promise<void> {
+    await this.#fill(bytes)
+    await this.#endBlock()
+  }
+
+  /** Frees its memory. Call it once nothing is compressed any more. */
+  dispose(): void {
+    release(this.#filling)
+    if (this.#compressing !== undefined) release(this.#compressing)
+  }
+
+  /** @returns false if the file has become shorter */
+  async #read(file: PieceFile): Promise<boolean> {
+    for (let at = 0; at < file.size; ) {
+      const room = await this.#room()
+      const part = room.subarray(0, file.size - at)
+      if (!file.read(part, at)) return false
+      this.#length += part.length
+      at += part.length
+    }
+    return true
+  }
+
+  async #fill(bytes: Buffer): Promise<void> {
+    for (let at = 0; at < bytes.length; ) {
+      const copied = bytes.copy(await this.#room(), 0, at)
+      this.#length += copied
+      at += copied
+    }
+  }
+
+  /** At least one byte. */
+  async #room(): Promise<Buffer> {
+    if (this.#length === BLOCK_BYTES) await this.#endBlock()
+    return this.#filling.subarray(this.#length)
+  }
+
+  async #endBlock(): Promise<void> {
+    if (this.#length === 0) return
+    const filled = this.#filling
+    await this.#blocks.add(filled.subarray(0, this.#length))
+    // The block before it is compressed.
+    this.#filling = this.#compressing ?? allocateBlock(BLOCK_BYTES)
+    this.#compressing = filled
+    this.#length = 0
+  }
+
+  async #takeBack({ count, length }: { count: number; length: number }): Promise<void> {
+    const hasBlocks = this.#blocks.count > count
+    if (hasBlocks) await this.#blocks.truncate(count)
+    this.#length = hasBlocks ? 0 : length
+  }
+}
+
+function openPiece(piece: LogPiece): PieceFile | undefined {
+  try {
+    return new PieceFile(piece)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+}

@@ -1,0 +1,300 @@
+import { channels, type RequestTrace, traced } from '../../base/async/channels.ts'
+import type { Clock } from '../../base/clock.ts'
+import { isCellId } from '../../base/files/store-paths.ts'
+import { isSilent } from '../../base/log.ts'
+import { definedOnly } from '../../base/options/option-shapes.ts'
+import { CellError, type CellErrorCode, isCellError } from '../../errors.ts'
+import { InProcessService } from '../../service/in-process-service.ts'
+import { CellStore } from '../../store/cell-store.ts'
+import type { CellDirectory } from '../../store/cells/cell-directory.ts'
+import { FileBody, isSqliteType } from '../body/file-body.ts'
+import { checkEncoding, type JsonBody, readJson } from '../body/request-body.ts'
+import {
+  type AccessLogger,
+  DEFAULT_HTTP_LIMITS,
+  type HandlerOptions,
+  type HttpLimits,
+  type HttpLogger,
+  REQUEST_DEADLINE_MS_DEFAULT,
+  warningLogger,
+} from '../handler-options.ts'
+import { servedDocument } from '../openapi/served-document.ts'
+import { BackupCharges } from '../quotas/backup-charges.ts'
+import { BackupReads } from '../quotas/backup-reads.ts'
+import { KeptBackups } from '../quotas/kept-backups.ts'
+import { BodyCharge, MemoryBudgets, type MemoryUse, UnsentCharge } from '../quotas/memory-budgets.ts'
+import { OpenStreams } from '../quotas/open-streams.ts'
+import { RateLimiter } from '../quotas/rate-limiter.ts'
+import { StoredBytesQuota } from '../quotas/stored-bytes-quota.ts'
+import { BegunRestores } from '../routes/begun-restores.ts'
+import type { NodeView } from '../routes/node/node-view.ts'
+import { RequestCounts } from '../routes/node/request-counts.ts'
+import type { Action, Answer, Call, HttpContext } from './action.ts'
+import { type Audience, TENANTS } from './audience.ts'
+import { withCommonHeaders } from './common-headers.ts'
+import {
+  bodyBytes,
+  type HttpRequest,
+  type HttpResponse,
+  NOT_MODIFIED,
+  RequestAborted,
+} from './http-message.ts'
+import { Permit } from './permit.ts'
+import { problemResponse, shuttingDown } from './problem.ts'
+import { requestIdOf } from './request-id.ts'
+import { checkScope } from './route-scopes.ts'
+import { type Match, Router } from './router.ts'
+
+export interface ApplicationOptions extends HandlerOptions {
+  /** Where requests are counted; several applications can share it. */
+  counts?: RequestCounts | undefined
+  /** What the store's owner, and a key with the access owner, may ask of the whole node. Undefined in a program that serves handlers of its own. */
+  node?: NodeView | undefined
+}
+
+/** A refusal counts as so many bytes: it costs nearly as much as an answer, and after one of a body the connection may close. */
+const REFUSED_BYTES = 15_360
+
+interface Answered {
+  requestId: string
+  status: number
+  /** Of a refusal. */
+  code: CellErrorCode | undefined
+  ms: number
+}
+
+const NO_BODY: JsonBody = {}
+
+/**
+ * The HTTP interface, whatever carries it. Its checks come in one order, which the contract fixes: key, route, method,
+ * media type, length, JSON, ownership, fields, and then what the operation itself finds.
+ */
+export class Application {
+  readonly #context: HttpContext
+  readonly #audience: Audience
+  readonly #router: Router
+  readonly #logger: HttpLogger
+  readonly #shutdown: AbortSignal | undefined
+  readonly #rates: RateLimiter
+  readonly #memory: MemoryBudgets
+  readonly #accessLogger: AccessLogger | undefined
+  readonly clock: Clock
+  readonly counts: RequestCounts
+
+  constructor(store: CellDirectory, options: ApplicationOptions, audience = TENANTS) {
+    const limits = { ...DEFAULT_HTTP_LIMITS, ...audience.limits, ...definedOnly(options.limits ?? {}) }
+    this.#audience = audience
+    this.#router = new Router(audience.routes)
+    const { quotas } = store.settings
+    const storedBytes = audience === TENANTS ? new StoredBytesQuota(quotas.bytesMax, store) : undefined
+    const unbounded = options.service ?? inProcess(store, options, limits)
+    const service = storedBytes?.within(unbounded) ?? unbounded
+    this.#context = {
+      store,
+      service,
+      limits,
+      storedBytes,
+      backupCharges: new BackupCharges(quotas, store.clock),
+      backupReads: new BackupReads(quotas),
+      restores: new BegunRestores(store.clock),
+      streams: new OpenStreams(limits.streams, options.shutdown),
+      show: audience.show,
+      isShuttingDown: () => this.shuttingDown,
+      problemOf: (error, method, route, requestId) =>
+        JSON.parse(this.#refusal(error, method, route, requestId).body),
+      keptBackups:
+        quotas.backupsMax === undefined
+          ? undefined
+          : new KeptBackups(quotas.backupsMax, store.requestedBackups, service, store.clock),
+      openApi: servedDocument(),
+      node: options.node,
+    }
+    store.apiKeys.changed.listen(this.#context.streams.check)
+    this.counts = options.counts ?? new RequestCounts()
+    this.#accessLogger = options.accessLogger
+    this.clock = store.clock
+    this.#logger = options.logger ?? (isSilent(store.settings.log) ? warningLogger : store.settings.log)
+    this.#shutdown = options.shutdown
+    this.#memory = new MemoryBudgets(limits.memory)
+    this.#rates = new RateLimiter(options.rate, store.clock, (id) => store.accounts.quotasOf(id))
+  }
+
+  get audience(): Audience {
+    return this.#audience
+  }
+
+  /** True from when no new request is taken; connections should end with the answers that are still under way. */
+  get shuttingDown(): boolean {
+    return this.#shutdown?.aborted ?? false
+  }
+
+  /** Answers a request; never rejects. */
+  handle(request: HttpRequest): Promise<HttpResponse> {
+    const requestId = requestIdOf(request.header('x-request-id'))
+    const match = this.#router.match(request.path)
+    const trace = () => ({ requestId, method: request.method, route: match?.resource.path ?? null })
+    return traced<RequestTrace, HttpResponse>(channels.request, trace, (told) =>
+      this.#handle(request, match, requestId, told),
+    )
+  }
+
+  async #handle(
+    request: HttpRequest,
+    match: Match | undefined,
+    requestId: string,
+    told: RequestTrace | undefined,
+  ): Promise<HttpResponse> {
+    const startedAt = this.clock.monotonic()
+    let response: HttpResponse
+    let code: CellErrorCode | undefined
+    try {
+      response = respond(await this.#answer(request, match, requestId), requestId)
+    } catch (error) {
+      const route = match?.resource.path ?? null
+      const refusal = this.#refusal(error, request.method, route, requestId)
+      code = refusal.code
+      // Who is refused so asks again at once, perhaps on hundreds of connections.
+      if (request.accountId !== undefined && isToTryAgain(error))
+        await this.#context.store.turns.nextSmall(request.accountId, REFUSED_BYTES)
+      response = withCommonHeaders(refusal, requestId)
+    }
+    const ms = this.clock.monotonic() - startedAt
+    this.#note(request, match, { requestId, status: response.status, code, ms })
+    if (told !== undefined) Object.assign(told, { accountId: request.accountId, status: response.status })
+    return response
+  }
+
+  #note({ method, accountId }: HttpRequest, match: Match | undefined, answered: Answered): void {
+    const { requestId, status, code, ms } = answered
+    const route = match?.resource.path ?? null
+    const isKnown = match?.resource.actions.has(method) === true
+    this.counts.answered(route, method, isKnown, status, ms)
+    if (code !== undefined) this.counts.refused(code)
+    if (this.#accessLogger === undefined) return
+    const [id] = match?.segments ?? []
+    const cellId = route?.includes('/databases/{id}') === true && isCellId(id ?? '') ? id : undefined
+    const line = { requestId, accountId, cellId, method: isKnown ? method : 'other', route, status, code }
+    this.#accessLogger.debug({ ...line, ms: Math.round(ms * 100) / 100 }, 'request')
+  }
+
+  /** Bytes of request bodies, and of answers that clients have not taken. */
+  get memory(): MemoryUse {
+    return this.#memory.use
+  }
+
+  /** What a request is refused with. Reports a bug of ours. */
+  #refusal(error: unknown, method: string, route: string | null, requestId: string) {
+    const { show } = this.#audience
+    // Nobody waits for the answer to a request that was cut off, and nothing is wrong here.
+    const isBug = !(error instanceof RequestAborted) && show(error).code === 'internal'
+    if (isBug) this.reportBug(error, { requestId, method, route })
+    return problemResponse(error, requestId, show)
+  }
+
+  /**
+   * Charges an answer, before it is handed over, until its client has taken it.
+   *
+   * @returns undefined if there is no room for it; then the connection has to end
+   */
+  reserve({ accountId = '' }: HttpRequest, { body }: Pick<HttpResponse, 'body'>): UnsentCharge | undefined {
+    const bytes = body instanceof FileBody ? 0 : bodyBytes(body)
+    try {
+      return new UnsentCharge(this.#memory.unsent, accountId, bytes)
+    } catch {
+      return undefined
+    }
+  }
+
+  /** @param fields never a path, which could hold a tenant's key */
+  reportBug(error: unknown, fields: Record<string, unknown>): void {
+    this.#logger.error({ ...fields, err: error }, 'A request failed with an internal error.')
+  }
+
+  /** Not async: most requests wait for one thing only, and each further promise is a cost of every request. */
+  #answer(request: HttpRequest, match: Match | undefined, requestId: string): Answer | Promise<Answer> {
+    if (this.shuttingDown) throw shuttingDown()
+    const found = match?.resource.actions.get(request.method)
+    const permit = found?.action.needsKey === false ? undefined : this.#identify(request)
+    const { action, scope: needed } = found ?? refuseRoute(match, request.path)
+    const accountId = permit === undefined ? '' : permit.accountId
+    const scope = permit?.scope
+    if (scope !== undefined) checkScope(scope, needed)
+    const segments = match?.segments ?? []
+    const call = { context: this.#context, request, requestId, segments, accountId, scope, permit }
+    if (action.receive !== undefined && isSqliteType(request.header('content-type'))) {
+      checkEncoding(request)
+      return action.receive(call)
+    }
+    if (!action.takesBody) return action.perform(call, NO_BODY)
+    return this.#readAndPerform(action, call)
+  }
+
+  async #readAndPerform(action: Action, call: Call): Promise<Answer> {
+    const { request, accountId, permit } = call
+    const charge = new BodyCharge(this.#memory.bodies, accountId ?? '')
+    const { turns } = this.#context.store
+    try {
+      const body = await readJson(request, {
+        limits: this.#context.limits,
+        passesOn: action.passesOn === true,
+        onBytes: charge.grow,
+        turn: () => turns.next(accountId ?? ''),
+      }).catch(async (refusal) => {
+        // Hundreds of bodies that are refused are as much work for the loop as hundreds of small ones.
+        if (!isToTryAgain(refusal)) await turns.nextSmall(accountId ?? '', REFUSED_BYTES)
+        throw refusal
+      })
+      permit?.check()
+      return await action.perform(call, body)
+    } finally {
+      charge.release()
+    }
+  }
+
+  /** Whose request it is, if they may make one now. @throws `unauthorized`, `account_suspended`, `rate_limited` */
+  #identify(request: HttpRequest): Permit {
+    const permit = new Permit(this.#audience, request, this.#context.store)
+    const { accountId } = permit
+    if (accountId === undefined) return permit
+    // Before the refusals that follow: each is the account's.
+    request.accountId = accountId
+    this.#rates.take(accountId)
+    this.#memory.checkUnsent(accountId)
+    return permit
+  }
+}
+
+function inProcess(store: CellDirectory, options: HandlerOptions, limits: HttpLimits): InProcessService {
+  if (!(store instanceof CellStore)) throw new TypeError('Without the service option, a CellStore is needed.')
+  return new InProcessService(store, {
+    restoreWaitMs: options.requestDeadlineMs ?? REQUEST_DEADLINE_MS_DEFAULT,
+    bounds: limits,
+    sqlPolicy: options.sqlPolicy,
+    slowMs: options.slowMs,
+  })
+}
+
+function isToTryAgain(error: unknown): boolean {
+  return isCellError(error, 'rate_limited') || isCellError(error, 'busy')
+}
+
+/** @throws `not_found`, `method_not_allowed` */
+function refuseRoute(match: Match | undefined, path: string): never {
+  if (match === undefined) {
+    const hint = path.includes('/kv/') ? ' Write a slash in a key as %2F.' : ''
+    throw new CellError('not_found', `There is no such route.${hint}`)
+  }
+  const allowed = [...match.resource.actions.keys()]
+  throw new CellError('method_not_allowed', `This path takes ${allowed.join(', ')}.`, { allowed })
+}
+
+function respond(answer: Answer, requestId: string): HttpResponse {
+  const { status, headers } = answer
+  if ('file' in answer)
+    return withCommonHeaders({ status, headers: { ...headers }, body: answer.file }, requestId)
+  const type = status === NOT_MODIFIED ? undefined : { 'Content-Type': 'application/json' }
+  return withCommonHeaders(
+    { status, headers: { ...type, ...headers }, body: answer.json, stream: answer.stream },
+    requestId,
+  )
+}

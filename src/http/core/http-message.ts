@@ -1,0 +1,79 @@
+import type { BackupProgressEvent } from '../../backup/versions/backup-types.ts'
+import type { FileBody } from '../body/file-body.ts'
+
+/** A request as the core sees it, whatever carried it here: a Fetch Request or node:http. */
+export interface HttpRequest {
+  readonly method: string
+  /** As it was sent: percent-encoded, without the query, below the handler's base path. */
+  readonly path: string
+  /** Without its `?`; empty if there is none. */
+  readonly query: string
+  /** What precedes {@link path} in the address that clients use: empty, or `/api`. For links. */
+  readonly mount: string
+  /** Bytes of the body: 0 if there is none, undefined if that is not known before it was read. */
+  readonly contentLength: number | undefined
+  /** How the body is encoded as it will be read; undefined: not at all. */
+  readonly contentEncoding?: string | undefined
+  /**
+   * Aborted, with a {@link RequestAborted}, when the client goes away before it was answered. Made when it is asked for:
+   * only work that can take long is worth it.
+   */
+  readonly signal: AbortSignal
+
+  /** Set once it is known who asks; undefined for the owner, and where anyone may ask. */
+  accountId?: string | undefined
+
+  /** Tells the client how far its request is; undefined where that can't be told. */
+  readonly onProgress?: ((event: BackupProgressEvent) => void) | undefined
+
+  /** @param name in lower case */
+  header(name: string): string | undefined
+
+  /**
+   * Reads the body, once. Leaves the rest unread when it is too large.
+   *
+   * @param onBytes called with the body's length so far before more of it is kept; what it throws ends the reading
+   * @throws `body_too_large`; {@link RequestAborted} when the client went away
+   */
+  readBody(bytesMax: number, onBytes?: (bytes: number) => void): Promise<RequestBody>
+
+  /** The body as it comes, once; what is not read of it stays. @throws {@link RequestAborted} when the client went away */
+  stream(): AsyncIterable<Uint8Array>
+}
+
+/** What a framework has parsed before us went through doubles, so that its large integers are not what was sent. */
+export type RequestBody = { kind: 'bytes'; bytes: Uint8Array } | { kind: 'parsed'; value: unknown }
+
+export interface HttpResponse {
+  status: number
+  headers: Record<string, string>
+  /** Text, its bytes in UTF-8, or a file. */
+  body: string | Uint8Array | FileBody
+  /** In place of the body: what is sent as it comes. */
+  stream?: BodyStream | undefined
+}
+
+/** A body without a known end. */
+export interface BodyStream extends AsyncIterable<string> {
+  /** Aborted when nothing more of it may be sent but its last piece. */
+  readonly over: AbortSignal
+  /** Nobody reads it any more. */
+  close(): void
+}
+
+/** Bytes of a response's body. */
+export function bodyBytes(body: HttpResponse['body']): number {
+  return typeof body === 'string' ? Buffer.byteLength(body) : body.length
+}
+
+/** The one status whose answer has no body. */
+export const NOT_MODIFIED = 304
+
+/** The client went away before it was answered: there is no one to tell, and nothing to report. */
+export class RequestAborted extends Error {
+  override readonly name = 'RequestAborted'
+
+  constructor(message = 'The client went away.', options?: ErrorOptions) {
+    super(message, options)
+  }
+}

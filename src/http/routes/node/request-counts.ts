@@ -1,0 +1,78 @@
+import type { CellErrorCode } from '../../../errors.ts'
+
+/** The upper ends of the buckets, in milliseconds: from a read out of memory to the longest statement. */
+export const LATENCY_BUCKETS_MS: readonly number[] = [
+  0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000,
+]
+
+/** The requests of one method and route. */
+export interface RouteRequests {
+  /** `other` for a method that the route does not take. */
+  method: string
+  /** The template, `/v1/databases/{id}/sql`; `none` for a path that is no route. */
+  route: string
+  byStatus: readonly { status: number; count: number }[]
+  /** Requests in each bucket alone, and at the end those that took longer. */
+  buckets: readonly number[]
+  totalMs: number
+}
+
+interface Counts {
+  readonly byStatus: Map<number, number>
+  readonly buckets: number[]
+  totalMs: number
+}
+
+const NO_ROUTE = 'none'
+const OTHER_METHOD = 'other'
+
+/** Requests by route, and refusals by code. All labels come from the code, so that their number is bounded. */
+export class RequestCounts {
+  readonly #routes = new Map<string, Map<string, Counts>>()
+  readonly #refusals = new Map<CellErrorCode, number>()
+
+  /** @param route null for none @param isKnown whether the route takes the method */
+  answered(route: string | null, method: string, isKnown: boolean, status: number, ms: number): void {
+    const counts = this.#counts(route ?? NO_ROUTE, isKnown ? method : OTHER_METHOD)
+    counts.byStatus.set(status, (counts.byStatus.get(status) ?? 0) + 1)
+    let bucket = 0
+    while (bucket < LATENCY_BUCKETS_MS.length && ms > (LATENCY_BUCKETS_MS[bucket] as number)) bucket++
+    counts.buckets[bucket] = (counts.buckets[bucket] as number) + 1
+    counts.totalMs += ms
+  }
+
+  refused(code: CellErrorCode): void {
+    this.#refusals.set(code, (this.#refusals.get(code) ?? 0) + 1)
+  }
+
+  routes(): RouteRequests[] {
+    return [...this.#routes].flatMap(([route, methods]) =>
+      [...methods].map(([method, { byStatus, buckets, totalMs }]) => ({
+        method,
+        route,
+        byStatus: [...byStatus].map(([status, count]) => ({ status, count })),
+        buckets: [...buckets],
+        totalMs,
+      })),
+    )
+  }
+
+  refusals(): { code: CellErrorCode; count: number }[] {
+    return [...this.#refusals].map(([code, count]) => ({ code, count }))
+  }
+
+  #counts(route: string, method: string): Counts {
+    let methods = this.#routes.get(route)
+    if (methods === undefined) {
+      methods = new Map()
+      this.#routes.set(route, methods)
+    }
+    let counts = methods.get(method)
+    if (counts === undefined) {
+      const buckets = Array.from({ length: LATENCY_BUCKETS_MS.length + 1 }, () => 0)
+      counts = { byStatus: new Map(), buckets, totalMs: 0 }
+      methods.set(method, counts)
+    }
+    return counts
+  }
+}

@@ -1,0 +1,65 @@
+import type { ArchiverClient } from '../../backup/archiver/archiver.ts'
+import type { BackupDestination } from '../../backup/archiver/backup-destination.ts'
+import { BackupManager } from '../../backup/backup-manager.ts'
+import { UnshippedSearch } from '../../backup/changes/unshipped/unshipped-search.ts'
+import type { EpochGuard } from '../../backup/fence/epoch-guard.ts'
+import { RestorePermits } from '../../backup/restore/install/restore-permits.ts'
+import type { StoreCore } from '../store-core.ts'
+import { type Replication, replicationOf } from './replication.ts'
+
+/** Backups and restores of a store's cells, whichever processes have them open. */
+export interface Archiving<A> {
+  archiver: A
+  backups: BackupManager
+  replication: Replication
+  /** For cells that no process has opened yet, or any more. */
+  search: UnshippedSearch
+}
+
+/** What an archiver is made of, besides the cells. */
+export interface ArchiverStart {
+  destination: BackupDestination
+  guard: EpochGuard
+  search: UnshippedSearch
+  permits: RestorePermits
+}
+
+/** What differs with the processes that have the cells open. */
+export interface ArchivingParts<A> {
+  /** Whether the cell's database is on this machine. */
+  isLocal(cellId: string): boolean
+  /** As `UnshippedSearchParts.look`. */
+  look(cellId: string): Promise<void>
+  newArchiver(start: ArchiverStart): A
+}
+
+/** @returns undefined without an object store */
+export function newArchiving<A extends ArchiverClient & { assertRunning(): void }>(
+  core: StoreCore,
+  { isLocal, look, newArchiver }: ArchivingParts<A>,
+): Archiving<A> | undefined {
+  const { paths, settings, destination, catalogBackup, verifications, guard } = core
+  if (destination === undefined || catalogBackup === undefined) return undefined
+  if (verifications === undefined || guard === undefined) return undefined
+  const search = new UnshippedSearch({
+    isShipped: settings.backups.maxLagMs !== undefined,
+    progress: destination.progress,
+    paths: (id) => paths.cell(id),
+    exists: (id) => core.findCell(id)?.deletedAt === null,
+    look,
+    log: settings.log,
+  })
+  const permits = new RestorePermits()
+  const archiver = newArchiver({ destination, guard, search, permits })
+  const backups = new BackupManager({
+    destination,
+    catalogBackup,
+    verifications,
+    archiver,
+    permits,
+    record: (id) => core.findCell(id),
+    isLocal,
+    assertRunning: () => archiver.assertRunning(),
+  })
+  return { archiver, backups, search, replication: replicationOf(core, archiver, backups) }
+}

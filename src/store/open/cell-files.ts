@@ -1,0 +1,152 @@
+import { randomUUID } from 'node:crypto'
+import fs from 'node:fs'
+import path from 'node:path'
+import {
+  DIRECTORY_MODE,
+  exists,
+  fsyncDirectory,
+  fsyncDirectoryAside,
+  makeDirectory,
+  makeFileAside,
+  writeNewFile,
+} from '../../base/files/durable-files.ts'
+import type { StorePaths } from '../../base/files/store-paths.ts'
+import { ReservedSchema } from '../../engine/reserved-schema.ts'
+import { addVersions, KV_SCHEMA } from '../../kv/queries.ts'
+import { randomStart } from '../../kv/versions.ts'
+import { orNoRoom } from './no-room.ts'
+
+/** The schema of a cell. */
+export const CELL_SCHEMA = new ReservedSchema(KV_SCHEMA, [() => addVersions(randomStart())])
+
+/** The local files of cells. */
+export class CellFiles {
+  readonly #paths: StorePaths
+
+  constructor(paths: StorePaths) {
+    this.#paths = paths
+  }
+
+  /** Creates the file of a new cell, durably. @throws `disk_full`; no file is left then */
+  write(id: string): void {
+    const { directory, database } = this.#paths.cell(id)
+    try {
+      makeDirectory(directory)
+      writeNewFile(database, CELL_SCHEMA.image())
+      fsyncDirectory(directory)
+    } catch (error) {
+      throw this.#notCreated(id, error)
+    }
+  }
+
+  /** {@link write} in the thread pool. */
+  async writeAside(id: string): Promise<void> {
+    const { directory, database } = this.#paths.cell(id)
+    try {
+      const image = CELL_SCHEMA.image()
+      await fs.promises.mkdir(directory, { recursive: true, mode: DIRECTORY_MODE })
+      const write = await makeFileAside(database)
+      await Promise.all([write(image), this.#syncFolder(directory)])
+    } catch (error) {
+      throw this.#notCreated(id, error)
+    }
+  }
+
+  /**
+   * Makes a new cell's file of what `build` writes, durably. Resolves with what that does.
+   *
+   * @param build writes and syncs a database at the path that it is given; it is in the cell's folder
+   * @throws what `build` throws; `disk_full`. No file is left then
+   */
+  async adopt<T>(id: string, build: (target: string) => Promise<T>): Promise<T> {
+    const { directory, database, restoreTarget } = this.#paths.cell(id)
+    try {
+      await fs.promises.mkdir(directory, { recursive: true, mode: DIRECTORY_MODE })
+      const result = await build(restoreTarget)
+      fs.renameSync(restoreTarget, database)
+      await this.#syncFolder(directory)
+      return result
+    } catch (error) {
+      throw this.#notCreated(id, error)
+    }
+  }
+
+  /** Makes a cell's folder and what it has durable, and the folders that it is in. */
+  async #syncFolder(folder: string): Promise<void> {
+    const { root, cells } = this.#paths
+    // All, also those that were there: another creation can have made them, and not have synced them yet.
+    await Promise.all([folder, path.dirname(folder), cells, root].map(fsyncDirectoryAside))
+  }
+
+  #notCreated(id: string, error: unknown): unknown {
+    this.remove(id)
+    return orNoRoom(error)
+  }
+
+  /** Removes a cell's local files. The cell is closed, or was never opened. */
+  remove(id: string): void {
+    // If another program has just read the database, it can create files next to it during the removal.
+    fs.rmSync(this.#paths.cell(id).directory, { recursive: true, force: true, maxRetries: 8, retryDelay: 1 })
+  }
+
+  /**
+   * {@link remove} in two steps. When this returns, the files are out of the way of a restore that brings the cell back. What a crash
+   * leaves, the next start removes from the spool.
+   *
+   * @returns removes them, in the thread pool
+   */
+  moveAside(id: string): () => Promise<void> {
+    const aside = path.join(this.#paths.spool, `removed-${randomUUID()}`)
+    try {
+      fs.renameSync(this.#paths.cell(id).directory, aside)
+    } catch {
+      this.remove(id)
+      return async () => {}
+    }
+    return () => fs.promises.rm(aside, { recursive: true, force: true })
+  }
+
+  exists(id: string): boolean {
+    return exists(this.#paths.cell(id).database)
+  }
+
+  /** Whether a write-ahead log is there: the cell is open, or its process has ended without closing it. */
+  hasLog(id: string): boolean {
+    return sizeOf(this.#paths.cell(id).wal) > 0
+  }
+
+  /** As {@link hasLog}, be it empty. SQLite removes the file only when the last connection of any program is closed properly. */
+  hasLogFile(id: string): boolean {
+    return exists(this.#paths.cell(id).wal)
+  }
+
+  /** Size of the database file; 0 if there is none. */
+  databaseBytes(id: string): number {
+    return sizeOf(this.#paths.cell(id).database)
+  }
+
+  /** Size of database and WAL. */
+  sizeBytes(id: string): number {
+    return this.storedBytes(id, 0)
+  }
+
+  /** Bytes of the write-ahead log; 0 if that is unknown. */
+  logBytes(id: string): number {
+    try {
+      return sizeOf(this.#paths.cell(id).wal)
+    } catch {
+      return 0
+    }
+  }
+
+  /** Size of the database, and of what its WAL has beyond `logBytes`. */
+  storedBytes(id: string, logBytes: number): number {
+    const { database, wal } = this.#paths.cell(id)
+    return sizeOf(database) + Math.max(0, sizeOf(wal) - logBytes)
+  }
+}
+
+/** 0 for a file that is absent. `stat` opens no file, so it drops no lock (invariant 4). */
+function sizeOf(file: string): number {
+  return fs.statSync(file, { throwIfNoEntry: false })?.size ?? 0
+}
