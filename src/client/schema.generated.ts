@@ -800,6 +800,30 @@ export interface components {
             uptime_ms: number;
             statements: number;
             commits: number;
+            requests: {
+                /** @description Answered since the start, those of the owner’s commands too. */
+                count: number;
+                /** @description Of these, with a status of 500 or more. */
+                failed: number;
+                /** @description The ten that took the most time in all. */
+                routes: {
+                    method: string;
+                    route: string;
+                    count: number;
+                    failed: number;
+                    mean_ms: number;
+                }[];
+            };
+            /** @description The newest requests with SQL that took 500 ms or more, the wait for a worker included. */
+            slow_statements: {
+                at: components["schemas"]["Time"];
+                ms: number;
+                route: string;
+                status: number;
+                cell_id: string | null;
+                account_id: string | null;
+                request_id: string;
+            }[];
             cells: {
                 count: number;
                 open: number;

@@ -28,6 +28,8 @@ test.each([
     uptime_ms: COUNT,
     statements: 1,
     commits: 1,
+    requests: { count: COUNT, failed: 0, routes: expect.any(Array) },
+    slow_statements: [],
     cells: {
       count: 1,
       open: 1,

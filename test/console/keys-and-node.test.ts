@@ -3,6 +3,10 @@ import { ConsoleNode, signIn, test, useBrowser } from '../support/console/browse
 
 useBrowser()
 
+/** Takes about a second. */
+const SLOW_SQL =
+  'WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4000000) SELECT max(i) FROM n'
+
 describe('keys', () => {
   test('are made with a scope, shown once, rotated and revoked', async () => {
     const node = await ConsoleNode.start()
@@ -97,6 +101,14 @@ test('the node page shows its owner the whole node', async () => {
   await whole.getByText('answers', { exact: true }).waitFor()
   await page.getByRole('region', { name: 'Busiest cells' }).getByText('acme').first().waitFor()
   await page.getByText('None since the start.').waitFor()
+  await page
+    .getByRole('region', { name: 'Requests of all accounts' })
+    .getByText('POST /v1/databases', { exact: true })
+    .waitFor()
+  await page.getByText('None of late').waitFor()
+  await node.sql(id, SLOW_SQL)
+  const slow = page.getByRole('region', { name: 'Slow statements' })
+  await slow.getByRole('cell', { name: id }).waitFor()
   await page.getByRole('region', { name: 'Commits a second' }).locator('canvas').waitFor()
   // Anybody else is told whose it is.
   const other = await node.signedIn('#/node')

@@ -29,6 +29,7 @@ function showStatus(status: StatusDocument): string {
   return [
     `cellstore ${version}, process ${pid}, up ${age(uptime_ms)}, data in ${data_dir}`,
     `${counted(status.statements, 'statement')} and ${counted(status.commits, 'commit')} since then`,
+    `${counted(status.requests.count, 'request')}, ${status.requests.failed} failed; ${counted(status.slow_statements.length, 'slow statement')} of late`,
     `${counted(cells.count, 'cell')}, ${cells.open} open, ${formatBytes(cells.bytes)}`,
     backupLines(status),
     recoveryLine(status),

@@ -23,7 +23,7 @@ export class NodeObserver implements NodeView {
 
   async status(censusAgeMs = 0): Promise<StatusDocument> {
     const { core, metrics } = this.#store
-    return encodeStatus(core, metrics(), await core.census.take(censusAgeMs))
+    return encodeStatus(core, metrics(), await core.census.take(censusAgeMs), this.counts)
   }
 
   async metrics(): Promise<string> {

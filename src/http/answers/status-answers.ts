@@ -76,6 +76,25 @@ const failure = z.object({
   request_id: z.string().nullable(),
 })
 
+const requests = z.object({
+  count: noted(count, { description: 'Answered since the start, those of the owner’s commands too.' }),
+  failed: noted(count, { description: 'Of these, with a status of 500 or more.' }),
+  routes: noted(
+    z.array(z.object({ method: z.string(), route: z.string(), count, failed: count, mean_ms: ms })),
+    { description: 'The ten that took the most time in all.' },
+  ),
+})
+
+const slowStatement = z.object({
+  at: time,
+  ms,
+  route: z.string(),
+  status: z.int(),
+  cell_id: uuid.nullable(),
+  account_id: uuid.nullable(),
+  request_id: z.string(),
+})
+
 export const statusAnswer = noted(
   z.object({
     version: z.string(),
@@ -86,6 +105,10 @@ export const statusAnswer = noted(
     uptime_ms: ms,
     statements: count,
     commits: count,
+    requests,
+    slow_statements: noted(z.array(slowStatement), {
+      description: 'The newest requests with SQL that took 500 ms or more, the wait for a worker included.',
+    }),
     cells,
     backups: noted(backups.nullable(), { description: 'Null without an object store.' }),
     recovery: noted(recovery.nullable(), {

@@ -28,7 +28,7 @@ import { RateLimiter } from '../quotas/rate-limiter.ts'
 import { StoredBytesQuota } from '../quotas/stored-bytes-quota.ts'
 import { BegunRestores } from '../routes/begun-restores.ts'
 import type { NodeView } from '../routes/node/node-view.ts'
-import { RequestCounts } from '../routes/node/request-counts.ts'
+import { RequestCounts, SLOW_MS } from '../routes/node/request-counts.ts'
 import type { Action, Answer, Call, HttpContext } from './action.ts'
 import { type Audience, TENANTS } from './audience.ts'
 import { withCommonHeaders } from './common-headers.ts'
@@ -170,11 +170,12 @@ export class Application {
     const isKnown = match?.resource.actions.has(method) === true
     this.counts.answered(route, method, isKnown, status, ms)
     if (code !== undefined) this.counts.refused(code)
-    if (this.#accessLogger === undefined) return
+    if (this.#accessLogger === undefined && ms < SLOW_MS) return
     const [id] = match?.segments ?? []
     const cellId = route?.includes('/databases/{id}') === true && isCellId(id ?? '') ? id : undefined
+    this.counts.noteSlow({ at: this.clock.now(), ms, route, status, accountId, cellId, requestId })
     const line = { requestId, accountId, cellId, method: isKnown ? method : 'other', route, status, code }
-    this.#accessLogger.debug({ ...line, ms: Math.round(ms * 100) / 100 }, 'request')
+    this.#accessLogger?.debug({ ...line, ms: Math.round(ms * 100) / 100 }, 'request')
   }
 
   /** Bytes of request bodies, and of answers that clients have not taken. */

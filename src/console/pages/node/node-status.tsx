@@ -63,6 +63,8 @@ export function NodeStatus() {
           <Figure name="Up" value={span(status.uptime_ms)} />
           <Figure name="Cells" value={`${count(cells.count)}, ${count(cells.open)} open`} />
           <Figure name="Bytes of all cells" value={bytes(cells.bytes)} />
+          <Figure name="Requests" value={count(status.requests.count)} />
+          <Figure name="Answered with 5xx" value={count(status.requests.failed)} />
           <Figure name="Commits" value={count(status.commits)} />
           <Figure name="Statements" value={count(status.statements)} />
           {backups !== null && (
@@ -102,6 +104,28 @@ export function NodeStatus() {
         </dl>
       </section>
       <LineChart title="Commits a second" unit="/s" points={commits} />
+      <section class="versions" aria-label="Requests of all accounts">
+        <h2>Requests of all accounts</h2>
+        <PagedTable
+          label="Requests by route"
+          rows={status.requests.routes}
+          keyOf={({ method, route }) => `${method} ${route}`}
+          columns={ROUTES}
+        />
+      </section>
+      <section class="versions" aria-label="Slow statements">
+        <h2>Slow statements</h2>
+        {status.slow_statements.length === 0 ? (
+          <p class="muted">None of late: no request with SQL took 500 ms.</p>
+        ) : (
+          <PagedTable
+            label="Requests with SQL of 500 ms or more"
+            rows={status.slow_statements}
+            keyOf={({ request_id }) => request_id}
+            columns={SLOW}
+          />
+        )}
+      </section>
       <section class="versions" aria-label="Busiest cells">
         <h2>Busiest cells</h2>
         <PagedTable
@@ -116,17 +140,27 @@ export function NodeStatus() {
         {status.failures.length === 0 ? (
           <p class="muted">None since the start.</p>
         ) : (
-          <PagedTable
-            label="Failures"
-            rows={[...status.failures].reverse()}
-            keyOf={(_, at) => at}
-            columns={FAILURES}
-          />
+          <PagedTable label="Failures" rows={status.failures} keyOf={(_, at) => at} columns={FAILURES} />
         )}
       </section>
     </>
   )
 }
+
+const ROUTES: Column<Status['requests']['routes'][number]>[] = [
+  { name: 'Request', cell: ({ method, route }) => <code class="request">{`${method} ${route}`}</code> },
+  { name: 'Number', by: (each) => each.count, isNumber: true, cell: (each) => count(each.count) },
+  { name: '5xx', by: ({ failed }) => failed, isNumber: true, cell: ({ failed }) => count(failed) },
+  { name: 'Mean', by: ({ mean_ms }) => mean_ms, isNumber: true, cell: ({ mean_ms }) => span(mean_ms) },
+]
+
+const SLOW: Column<Status['slow_statements'][number]>[] = [
+  { name: 'At', by: ({ at }) => at, cell: ({ at }) => moment(at) },
+  { name: 'Took', by: ({ ms }) => ms, isNumber: true, cell: ({ ms }) => span(ms) },
+  { name: 'Status', cell: ({ status }) => status },
+  { name: 'Cell', cell: ({ cell_id }) => <code class="id">{cell_id ?? ''}</code> },
+  { name: 'Request id', cell: ({ request_id }) => <code class="id">{request_id}</code> },
+]
 
 const BUSIEST: Column<BusyCell>[] = [
   { name: 'Cell', cell: ({ id, name }) => name ?? <code class="id">{id}</code> },

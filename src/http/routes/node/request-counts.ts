@@ -17,6 +17,24 @@ export interface RouteRequests {
   totalMs: number
 }
 
+/** A request with SQL that took long, its wait for a worker included. */
+export interface SlowStatement {
+  /** When it was answered, in epoch milliseconds. */
+  at: number
+  ms: number
+  route: string
+  status: number
+  accountId: string | undefined
+  cellId: string | undefined
+  requestId: string
+}
+
+/** Longer than what a tenant should wait for: a shorter bound would list ordinary work of a busy node. */
+export const SLOW_MS = 500
+/** Memory is bounded. */
+const SLOW_KEPT = 20
+const SQL_ROUTE = /\/(sql|batch)$/
+
 interface Counts {
   readonly byStatus: Map<number, number>
   readonly buckets: number[]
@@ -30,6 +48,7 @@ const OTHER_METHOD = 'other'
 export class RequestCounts {
   readonly #routes = new Map<string, Map<string, Counts>>()
   readonly #refusals = new Map<CellErrorCode, number>()
+  readonly #slow: SlowStatement[] = []
 
   /** @param route null for none @param isKnown whether the route takes the method */
   answered(route: string | null, method: string, isKnown: boolean, status: number, ms: number): void {
@@ -39,6 +58,19 @@ export class RequestCounts {
     while (bucket < LATENCY_BUCKETS_MS.length && ms > (LATENCY_BUCKETS_MS[bucket] as number)) bucket++
     counts.buckets[bucket] = (counts.buckets[bucket] as number) + 1
     counts.totalMs += ms
+  }
+
+  /** Keeps it if it is a slow one. */
+  noteSlow(request: Omit<SlowStatement, 'route'> & { route: string | null }): void {
+    const { route } = request
+    if (route === null || request.ms < SLOW_MS || !SQL_ROUTE.test(route)) return
+    this.#slow.unshift({ ...request, route })
+    this.#slow.length = Math.min(this.#slow.length, SLOW_KEPT)
+  }
+
+  /** The newest first. */
+  get slowStatements(): readonly SlowStatement[] {
+    return this.#slow
   }
 
   refused(code: CellErrorCode): void {

@@ -1,18 +1,26 @@
 import packageJson from '../../../../package.json' with { type: 'json' }
 import type { ShippingStatus } from '../../../backup/shipping/shipping-status.ts'
 import type { Failure } from '../../../base/recent-failures.ts'
-import { timeOf } from '../../../service/json/time.ts'
+import { durationOf, timeOf } from '../../../service/json/time.ts'
 import type { Census } from '../../../store/cells/cell-census.ts'
 import type { StoreCore } from '../../../store/store-core.ts'
 import type { StoreMetrics, WorkerMetrics } from '../../../store/store-metrics.ts'
 import type { StatusDocument } from '../../answers/status-answers.ts'
+import type { RequestCounts, RouteRequests, SlowStatement } from './request-counts.ts'
 
 /** Of the largest and of the busiest cells. */
 const CELLS_SHOWN = 5
+/** Those that took the most time in all. */
+const ROUTES_SHOWN = 10
 /** Of the cells that could not be restored; each has its line in the log. */
 const FAILURES_SHOWN = 20
 
-export function encodeStatus(core: StoreCore, metrics: StoreMetrics, census: Census): StatusDocument {
+export function encodeStatus(
+  core: StoreCore,
+  metrics: StoreMetrics,
+  census: Census,
+  counts: RequestCounts,
+): StatusDocument {
   const { clock, observed } = core
   const now = clock.now()
   return {
@@ -24,12 +32,34 @@ export function encodeStatus(core: StoreCore, metrics: StoreMetrics, census: Cen
     uptime_ms: now - metrics.startedAt,
     statements: metrics.statements,
     commits: metrics.commits,
+    requests: encodeRequests(counts.routes()),
+    slow_statements: counts.slowStatements.map(encodeSlow),
     cells: encodeCells(core, metrics, census),
     backups: encodeBackups(metrics, now),
     recovery: encodeRecovery(core, metrics),
     workers: encodeWorkers(metrics.workers),
     failures: observed.failures.list().map(encodeFailure),
   }
+}
+
+function encodeRequests(all: readonly RouteRequests[]): StatusDocument['requests'] {
+  const sum = (byStatus: RouteRequests['byStatus'], from = 0) =>
+    byStatus.reduce((total, { status, count }) => (status >= from ? total + count : total), 0)
+  const routes = all.map(({ method, route, byStatus, totalMs }) => {
+    const count = sum(byStatus)
+    return { method, route, count, failed: sum(byStatus, 500), totalMs, mean_ms: durationOf(totalMs / count) }
+  })
+  const longest = routes.sort((a, b) => b.totalMs - a.totalMs).slice(0, ROUTES_SHOWN)
+  return {
+    count: routes.reduce((total, { count }) => total + count, 0),
+    failed: routes.reduce((total, { failed }) => total + failed, 0),
+    routes: longest.map(({ totalMs: _, ...shown }) => shown),
+  }
+}
+
+function encodeSlow({ at, ms, route, status, accountId, cellId, requestId }: SlowStatement) {
+  const ids = { cell_id: cellId ?? null, account_id: accountId ?? null, request_id: requestId }
+  return { at: timeOf(at), ms: durationOf(ms), route, status, ...ids }
 }
 
 function encodeCells(core: StoreCore, metrics: StoreMetrics, census: Census) {
