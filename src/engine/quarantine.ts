@@ -5,7 +5,7 @@ import type { CellPaths } from '../base/files/store-paths.ts'
 import type { Log } from '../base/log.ts'
 import { bootId } from '../base/machine/machine.ts'
 import { CellError, isCellError, type QuarantineReason } from '../errors.ts'
-import type { ClosedCell } from './files/recovery-check.ts'
+import type { ClosedCell } from './files/quarantine-check.ts'
 import { isDamage, isSqliteError } from './sqlite-errors.ts'
 import type { AcknowledgedFrames } from './wal/commit-sync.ts'
 

@@ -5,7 +5,8 @@ import type { QuarantineState } from '../../engine/quarantine.ts'
 
 /**
  * The cells that were found unreadable. Whoever looks at the files of many cells goes on with the next one. The log names such
- * a cell once, until a look at it succeeds; until then it counts as one whose disk has failed.
+ * a cell once, until a look at it succeeds; until then it counts as one whose disk has failed. It is not in quarantine: nothing closes
+ * it, and a restart forgets the list.
  */
 export class UnreadableCells {
   readonly #clock: Clock

@@ -41,7 +41,7 @@ export interface WorkerSettings {
   slowMs: number | undefined
 }
 
-/** Of a worker: what it has done since its start, and its open cells. */
+/** Of a worker: what it has done since its start, and its open cells. It comes with each batch's end: what tasks did comes with the next. */
 export interface WorkerCounts {
   statements: number
   commits: number

@@ -10,7 +10,6 @@ import { logSlowStatement } from '../../../service/slow-statements.ts'
 import type { CellMetrics } from '../../../store/store-metrics.ts'
 import type { WorkerSettings, WorkerTask, WorkerTaskResults } from '../../protocol/protocol.ts'
 import { CellPlacement } from '../placement/cell-placement.ts'
-import { EndedWorkers } from '../placement/ended-workers.ts'
 import {
   answerTo,
   type Consequence,
@@ -25,6 +24,7 @@ import type { WorkerLimits } from '../processes/worker-limits.ts'
 import { type TaskOptions, WorkerEnded, type WorkerHandle } from '../processes/worker-process.ts'
 import { type LostWorker, type SlotContext, WorkerSlot } from '../processes/worker-slot.ts'
 import { stopping, WorkerSpawner } from '../processes/worker-spawner.ts'
+import { WorkerTotals } from '../processes/worker-totals.ts'
 import type { QueueBounds } from '../queue/operation-queue.ts'
 import { WorkerCosts } from '../queue/worker-costs.ts'
 import { isStatement, type QueuedOperation } from './queued-operation.ts'
@@ -63,7 +63,7 @@ const TASK_TRIES = 5
 export class WorkerPool {
   readonly #parts: WorkerPoolParts
   readonly #spawner: WorkerSpawner
-  readonly #ended: EndedWorkers
+  readonly #ended: WorkerTotals
   readonly #placement: CellPlacement
   readonly #costs: WorkerCosts
   readonly #context: SlotContext
@@ -83,7 +83,7 @@ export class WorkerPool {
     this.#parts = parts
     this.#looks = new WorkerLooks(clock)
     const { sliceMs } = limits
-    const ended = new EndedWorkers(parts.log)
+    const ended = new WorkerTotals(parts.log)
     this.#ended = ended
     this.#spawner = new WorkerSpawner({
       ...parts,
@@ -164,7 +164,7 @@ export class WorkerPool {
    */
   async pause(cellId: string): Promise<() => void> {
     this.#paused.add(cellId)
-    // Its worker does it after what it runs. If that fails, the pause counts all the same.
+    // Any task that is answered after what runs would do; its answer is not used. If it fails, the pause counts all the same.
     await this.runTask({ task: 'quarantine', cellId }).catch(() => {})
     return () => {
       this.#paused.delete(cellId)

@@ -2,7 +2,7 @@
 import path from 'node:path'
 import { proveDatabase } from '../../../../src/backup/restore/build/restore-database.ts'
 import { CellPaths } from '../../../../src/base/files/store-paths.ts'
-import { checkClosedCell } from '../../../../src/engine/files/recovery-check.ts'
+import { checkClosedCell } from '../../../../src/engine/files/quarantine-check.ts'
 import { toldToGo } from './told-to-go.ts'
 
 const [, , file = ''] = process.argv

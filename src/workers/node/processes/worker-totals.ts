@@ -4,8 +4,8 @@ import type { WorkerCounts } from '../../protocol/protocol.ts'
 import { operationShape } from '../dispatch/operation-shape.ts'
 import type { LostWorker } from '../processes/worker-slot.ts'
 
-/** The workers that have ended before they were told to: by reason, and what they had done. */
-export class EndedWorkers {
+/** What all workers of a node have done, those that have ended too, and why workers ended before they were told to. */
+export class WorkerTotals {
   readonly #log: Log
   readonly #byReason = new Map<WorkerEnd, number>()
   #statements = 0
