@@ -7,13 +7,14 @@ import { CellError } from '../errors.ts'
 import type { KvPutOptions } from '../kv/entry.ts'
 import type { Cell } from '../store/open/cell.ts'
 import { BatchSize, checkNamesFit, listWithin, mgetWithin } from './answer-size.ts'
-import type {
-  BatchableOperation,
-  CellAnswer,
-  CellOperation,
-  OperationResults,
-  PlainOperation,
-  ReadOperation,
+import {
+  type BatchableOperation,
+  type CellAnswer,
+  type CellOperation,
+  type OperationResults,
+  type PlainOperation,
+  READ_OPERATIONS,
+  type ReadOperation,
 } from './operations.ts'
 import type { ReadRequest } from './requests/cell-routes.ts'
 
@@ -91,17 +92,12 @@ export function applyOperation(cell: Cell, operation: ParsedOperation, context: 
  */
 export function mayChange(operation: ParsedOperation): boolean {
   switch (operation.op) {
-    case 'kv.get':
-    case 'kv.ttl':
-    case 'kv.list':
-    case 'kv.mget':
-      return false
     case 'sql':
       return !operation.sql.head.explain && CHANGING.has(operation.sql.head.verb)
     case 'batch':
       return !operation.operations.every(isRead)
     default:
-      return true
+      return !READ_OPERATIONS.has(operation.op)
   }
 }
 
@@ -140,12 +136,10 @@ type AnyResult = OperationResults[keyof OperationResults]
 /** With whether the operation may only read: SQL is told, since only SQLite knows which statements do. */
 type BoundContext = ApplyContext & { readonly readOnly?: true }
 
-const ALWAYS_READS: ReadonlySet<CellOperation['op']> = new Set(['kv.get', 'kv.ttl', 'kv.list', 'kv.mget'])
-
 function apply(cell: Cell, operation: ParsedOperation, context: BoundContext): AnyResult {
   const { kv } = cell
   const { op } = operation
-  if (context.readOnly && op !== 'sql' && op !== 'batch' && !ALWAYS_READS.has(op)) throw mayOnlyRead()
+  if (context.readOnly && op !== 'sql' && op !== 'batch' && !READ_OPERATIONS.has(op)) throw mayOnlyRead()
   switch (operation.op) {
     case 'sql':
       return runSql(cell, operation, context)

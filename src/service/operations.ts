@@ -102,6 +102,14 @@ export type ReadOperation =
   | { op: 'kv.list'; options: KvListOptions }
   | { op: 'kv.mget'; keys: string[] }
 
+/** The names of those. */
+export const READ_OPERATIONS: ReadonlySet<CellOperation['op']> = new Set<ReadOperation['op']>([
+  'kv.get',
+  'kv.ttl',
+  'kv.list',
+  'kv.mget',
+])
+
 /** All of them in one transaction, or none. An error has the failed operation's `index` in its details. */
 export interface BatchOperation {
   op: 'batch'

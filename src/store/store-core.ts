@@ -315,7 +315,7 @@ export class StoreCore implements CellDirectory {
   /** An empty cell survives a loss too. For that it needs a version, as one that has changed. */
   #unstoredCells(): UnstoredCells {
     return {
-      add: (id, createdAt) => this.destination?.noteMade(id, createdAt),
+      add: (id, createdAt, isEmpty) => this.destination?.noteMade(id, createdAt, isEmpty),
       remove: (id) => this.destination?.progress.remove(id),
     }
   }

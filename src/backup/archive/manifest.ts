@@ -36,18 +36,15 @@ export interface Manifest {
   /** Who asked for it. Manifests from before this field lack it, and count as `schedule`. */
   origin?: 'schedule' | 'owner' | 'tenant' | undefined
   sqlite_version: string
-  /** It was made only because the cell was restored to this version: nothing has changed since. No restore takes it for the latest. */
+  /**
+   * It was made only because the cell was restored to this version: nothing has changed since. Or it is this version itself: the
+   * first one of a cell that was made empty. No restore takes either for the latest.
+   */
   repeats?: string | undefined
   /** Where it is in what is shipped of the cell. Without it, nothing that is shipped follows this version. */
   log?: ManifestLog | undefined
   database: { name: typeof DATABASE_MEMBER; size: number } | null
   wals: WalEntry[]
-}
-
-/** Whether it is the version with which a cell's history begins: its database as it was made. No restore takes it for the latest. */
-export function isOrigin({ origin, cell_created_at, log }: ManifestHead): boolean {
-  const isMade = log?.sequence === 0 && log.frames === 0 && log.at === Date.parse(cell_created_at)
-  return isMade && (origin ?? 'schedule') === 'schedule'
 }
 
 /** Everything up to the end of the log `sequence` of the history is in the version; logs of higher numbers follow. */

@@ -185,9 +185,9 @@ export class BackupDestination {
   }
 
   /** Before the catalog has a new cell, whose file is there: it counts as changed, and its history begins now. */
-  noteMade(cellId: string, createdAt: number): void {
+  noteMade(cellId: string, createdAt: number, isEmpty: boolean): void {
     const file = this.#isShipped(cellId) ? fingerprintOf(this.#paths(cellId).database) : undefined
-    const history = file && historyOfNew(randomUUID(), createdAt, file)
+    const history = file && historyOfNew(randomUUID(), createdAt, file, isEmpty)
     this.progress.markMade(cellId, this.clock.now(), history)
   }
 

@@ -126,7 +126,11 @@ export class ChangeTracker {
   }
 
   /** @returns undefined if `id` is not that of {@link beginOrigin} @throws `busy` if the file was changed while it was read */
-  endOrigin(database: CellDatabase, id: string, version: string): (PendingCut & { at: number }) | undefined {
+  endOrigin(
+    database: CellDatabase,
+    id: string,
+    version: string,
+  ): (PendingCut & { at: number; repeats: string | undefined }) | undefined {
     const { ofNew } = this.history
     if (ofNew?.origin === undefined || !id.endsWith(ofNew.id)) return undefined
     const now = fingerprintOf(this.#parts.paths.database)
@@ -138,8 +142,9 @@ export class ChangeTracker {
     this.progress.dirty = isChanged
     this.progress.lastVersion = version
     this.#save()
-    const { id: history, shippedAt: at } = ofNew
-    return { segments: [], log: { history, sequence: 0, frames: 0, at }, at }
+    const { id: history, shippedAt: at, isEmpty } = ofNew
+    const repeats = isEmpty === true ? version : undefined
+    return { segments: [], log: { history, sequence: 0, frames: 0, at }, at, repeats }
   }
 
   /** Begins a base: from here on every log is kept, so that the database file can be copied while it is written. */

@@ -27,6 +27,8 @@ export interface History {
   isStored: boolean
   /** Of a history that begins with the creation of its cell: the database file as it was made. */
   origin?: FileFingerprint | undefined
+  /** That cell was made empty, and not of a file or of another cell. */
+  isEmpty?: boolean | undefined
   /** When unshipped commits were made, as the process knew when it closed the cell. */
   times?: TimedFrames[] | undefined
 }
@@ -79,9 +81,9 @@ export function isTakenBack(history: History, live: Place | undefined | 'later')
 }
 
 /** The history of a cell that was made at `at`, with the database file `origin`. Its first version is still to come. */
-export function historyOfNew(id: string, at: number, origin: FileFingerprint): History {
+export function historyOfNew(id: string, at: number, origin: FileFingerprint, isEmpty: boolean): History {
   const none = { sequence: 0, frames: 0, newest: 0, sealed: 0 }
-  return { id, ...none, at, shippedAt: at, database: origin, origin, isStored: false }
+  return { id, ...none, at, shippedAt: at, database: origin, origin, isEmpty, isStored: false }
 }
 
 /** Whether no other program has written the database file. */

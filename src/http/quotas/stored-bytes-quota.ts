@@ -3,7 +3,7 @@ import { quotaExceeded } from '../../catalog/account-quotas.ts'
 import { longLogBytes } from '../../engine/wal/checkpoints.ts'
 import { CellError, isCellError } from '../../errors.ts'
 import type { CellService, ExecuteOptions } from '../../service/cell-service.ts'
-import type { CellOperation, ResultOf } from '../../service/operations.ts'
+import { type CellOperation, READ_OPERATIONS, type ResultOf, routeOf } from '../../service/operations.ts'
 import type { CellDirectory } from '../../store/cells/cell-directory.ts'
 import { ReservedBytes } from '../body/reserved-bytes.ts'
 import { StoredBytes } from './stored-bytes.ts'
@@ -127,7 +127,9 @@ export class StoredBytesQuota {
     operation: O,
     options: ExecuteOptions | undefined,
   ): Promise<ResultOf<O>> {
-    const accountId = READS.has(operation.op) ? undefined : this.#store.findCell(cellId)?.accountId
+    const accountId = READ_OPERATIONS.has(routeOf(operation))
+      ? undefined
+      : this.#store.findCell(cellId)?.accountId
     const max = accountId == null ? undefined : this.#maxOf(accountId)
     if (accountId == null || max === undefined) return service.execute(cellId, operation, options)
     return this.#executeWithin(max, accountId, service, [cellId, operation, options])
@@ -225,5 +227,3 @@ export class StoredBytesQuota {
       : new CellError(error.code, error.message, { ...error.details, index, cause })
   }
 }
-
-const READS: ReadonlySet<CellOperation['op']> = new Set(['kv.get', 'kv.ttl', 'kv.list', 'kv.mget'])

@@ -50,7 +50,8 @@ export function documentOf(
       const results = result as OperationResults['batch']
       return { results: operation.operations.map((each, i) => documentOf(each, results[i])) }
     }
-    default:
+    case 'kv.ttl':
+    case 'kv.deleteMany':
       return result
   }
 }

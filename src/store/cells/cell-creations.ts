@@ -41,7 +41,7 @@ export interface CellCreationsParts {
 /** Notes which new cells no backup has: such a cell gets a first version also if nobody changes it. */
 export interface UnstoredCells {
   /** Call it before the catalog has the cell: a process that ends in between leaves no cell without a note. */
-  add(id: string, createdAt: number): void
+  add(id: string, createdAt: number, isEmpty: boolean): void
   /** There is no such cell after all. */
   remove(id: string): void
 }
@@ -66,14 +66,14 @@ export class CellCreations {
     const creation = this.#begin(options)
     if ('replayed' in creation) return creation
     this.#parts.files.write(creation.id)
-    return this.#register(creation, options)
+    return this.#register(creation, options, true)
   }
 
   /** {@link create} without blocking the event loop for the disk. @throws as {@link create} */
   async createAside(options: CreateCellOptions = {}): Promise<CreatedCell> {
     const creation = this.#begin(options)
     if ('replayed' in creation) return creation
-    return await this.#finish(creation, options, (id) => this.#parts.files.writeAside(id))
+    return await this.#finish(creation, options, true, (id) => this.#parts.files.writeAside(id))
   }
 
   /**
@@ -86,7 +86,9 @@ export class CellCreations {
     const creation = this.#begin(options)
     if ('replayed' in creation) return creation
     try {
-      return await this.#parts.unfinished.during(creation.id, () => this.#finish(creation, options, build))
+      return await this.#parts.unfinished.during(creation.id, () =>
+        this.#finish(creation, options, false, build),
+      )
     } catch (error) {
       // The store was closed during the build.
       throw isClosedConnection(error) ? toBackupError(error) : orNoRoom(error)
@@ -136,6 +138,7 @@ export class CellCreations {
   async #finish(
     record: NewCellRecord,
     options: CreateCellOptions,
+    isEmpty: boolean,
     write: (id: string) => Promise<void>,
   ): Promise<CreatedCell> {
     await write(record.id)
@@ -144,7 +147,7 @@ export class CellCreations {
     try {
       return await this.#parts.catalog.durably(() => {
         hasBegun = true
-        return this.#register(record, options)
+        return this.#register(record, options, isEmpty)
       })
     } catch (error) {
       // The store was closed or taken over meanwhile. What fails later undoes itself, or the record may be there.
@@ -179,7 +182,7 @@ export class CellCreations {
   }
 
   /** Adds a cell to the catalog, after its file: the catalog never names a cell whose file did not exist. */
-  #register(record: NewCellRecord, options: CreateCellOptions): CreatedCell {
+  #register(record: NewCellRecord, options: CreateCellOptions, isEmpty: boolean): CreatedCell {
     const { accountId, idempotency } = options
     try {
       this.#parts.cellsFolder.noteCell()
@@ -191,7 +194,7 @@ export class CellCreations {
       }
       if (accountId !== undefined) this.checkRoom(accountId)
       this.#parts.registry.checkName(record.accountId, record.name)
-      this.#noteUnstored(record)
+      this.#noteUnstored(record, isEmpty)
       let committed = () => {}
       this.#parts.registry.insert(record, () => {
         if (accountId !== undefined && idempotency !== undefined)
@@ -208,9 +211,9 @@ export class CellCreations {
   }
 
   /** @throws `disk_full` */
-  #noteUnstored({ id, createdAt }: NewCellRecord): void {
+  #noteUnstored({ id, createdAt }: NewCellRecord, isEmpty: boolean): void {
     try {
-      this.#parts.unstored.add(id, createdAt)
+      this.#parts.unstored.add(id, createdAt, isEmpty)
     } catch (error) {
       throw orNoRoom(error)
     }

@@ -34,6 +34,9 @@ export interface BenchOptions {
   handler?: HandlerOptions
 }
 
+/** What of `/v1` takes an owner's key, and is of the key's own account or of the node. */
+const OWNERS = /^\/v1\/status(\?|$)|\/backups\/(un)?pin(\?|$)/
+
 /** A real store on disk with a folder as its object store, two accounts, and one transport over it. */
 export class Bench {
   readonly clock = new SteppedClock()
@@ -133,6 +136,10 @@ export class Bench {
         return store.accounts.create().id
       case 'ownerkey':
         return store.apiKeys.create(store.accounts.create().id, { access: 'owner' }).key
+      case 'ownkey':
+        return store.apiKeys.create(accountId, { access: 'owner' }).key
+      case 'strangerownkey':
+        return store.apiKeys.create(strangerId, { access: 'owner' }).key
       case 'writekey':
         return this.key
       case 'readkey':
@@ -147,9 +154,19 @@ export class Bench {
     }
   }
 
+  /** A key of the account with the access that the route needs; for accounts, one of another account. */
+  keyFor(path: string): string {
+    if (path.startsWith('/v1/accounts')) return this.fill('{ownerkey}')
+    return OWNERS.test(path) ? this.fill('{ownkey}') : this.key
+  }
+
+  /** The same of the other account. */
+  strangerKeyFor(path: string): string {
+    return OWNERS.test(path) ? this.fill('{strangerownkey}') : this.strangerKey
+  }
+
   async send(ask: Ask): Promise<Reply> {
-    const isOwners = ask.path.startsWith('/v1/accounts')
-    const { method, headers = {}, body, raw, key = isOwners ? this.fill('{ownerkey}') : this.key } = ask
+    const { method, headers = {}, body, raw, key = this.keyFor(ask.path) } = ask
     const sent = raw ?? (body === undefined ? undefined : this.fill(JSON.stringify(body)))
     const reply = await this.#transport.send({
       method,

@@ -28,7 +28,8 @@ export class OpenCellCuts implements CellCuts {
 
   async endBase(id: string, version: string): Promise<BaseCut> {
     const origin = this.#tracker.endOrigin(this.#database, id, version)
-    if (origin !== undefined) return { kind: 'base', id, ...this.#cut(origin), cutAt: origin.at }
+    if (origin !== undefined)
+      return { kind: 'base', id, ...this.#cut(origin), cutAt: origin.at, repeats: origin.repeats }
     return { kind: 'base', id, ...this.#cut(this.#tracker.endBase(this.#database, id, version)) }
   }
 

@@ -1,5 +1,5 @@
 import { CellError, isCellError } from '../../../errors.ts'
-import { isOrigin, type ManifestHead } from '../../archive/manifest.ts'
+import type { ManifestHead } from '../../archive/manifest.ts'
 import type { CallOptions } from '../../object-store/object-store.ts'
 import {
   type CellLog,
@@ -83,15 +83,15 @@ export class RestoreTargets {
   }
 
   /**
-   * The newest version that holds what the cell has committed, but for those that were made only because of a restore: they hold
-   * what somebody has gone back to.
+   * The newest version that holds what the cell has committed, but for those that were made only because of a restore, which hold
+   * what somebody has gone back to, and for the empty one of its creation.
    *
-   * @returns undefined if there is none, as of a cell that has only the version of its creation
+   * @returns undefined if there is none
    */
   async latest(): Promise<ManifestHead | undefined> {
     for (const { version } of this.#contents.versions) {
       const manifest = await this.#manifest(version)
-      if (manifest.repeats === undefined && !isOrigin(manifest)) return manifest
+      if (manifest.repeats === undefined) return manifest
     }
     return undefined
   }
