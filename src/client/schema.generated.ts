@@ -787,6 +787,11 @@ export interface components {
                 version: string;
                 proven_at: components["schemas"]["Time"];
             } | null;
+            /**
+             * @description Absent of a cell that was deleted.
+             * @enum {string}
+             */
+            status?: "ok" | "quarantined";
             size_bytes: number;
             /** @description Of a cell that was deleted. */
             deleted_at?: components["schemas"]["Time"];

@@ -427,8 +427,8 @@ export class CellStore implements CellDirectory {
   }
 
   /** @internal */
-  sizesOf(ids: readonly string[]): Promise<number[]> {
-    return this.core.sizesOf(ids)
+  lookAt(ids: readonly string[]): ReturnType<CellDirectory['lookAt']> {
+    return this.core.lookAt(ids)
   }
 
   /** @internal Starts the background work. */

@@ -43,8 +43,8 @@ import type {
 } from './cells/cell-directory.ts'
 import { CellImports } from './cells/cell-imports.ts'
 import { CellLifecycle } from './cells/cell-lifecycle.ts'
+import { type CellLook, lookAtCells } from './cells/cell-looks.ts'
 import { CellNames } from './cells/cell-names.ts'
-import { cellSizes } from './cells/cell-sizes.ts'
 import { purgeDeleted } from './cells/purge-deleted.ts'
 import { Spool } from './cells/spool.ts'
 import { CellFiles } from './open/cell-files.ts'
@@ -304,8 +304,8 @@ export class StoreCore implements CellDirectory {
     return this.registry.list(options)
   }
 
-  sizesOf(ids: readonly string[]): Promise<number[]> {
-    return cellSizes(this, ids)
+  lookAt(ids: readonly string[]): Promise<CellLook[]> {
+    return lookAtCells(this, ids)
   }
 
   purgeCell(id: string, options: CallOptions = {}): Promise<PurgedCell> {

@@ -349,6 +349,7 @@ describe('SIGTERM, SIGINT and SIGHUP', () => {
       expect(listed['databases']).toEqual([
         {
           ...(body as object),
+          status: 'ok',
           size_bytes: expect.any(Number),
           backed_up_to: null,
           last_stored_at: null,

@@ -208,5 +208,6 @@ test('a listing has the sizes of its cells', async () => {
   const [listed] = store.cells().cells
   expect(listed?.sizeBytes).toBe(cell.sizeBytes)
   expect(cell.sizeBytes).toBeGreaterThan(100_000)
-  expect(await store.sizesOf([cell.id, '00000000-0000-4000-8000-000000000000'])).toEqual([cell.sizeBytes, 0])
+  const looks = await store.lookAt([cell.id, '00000000-0000-4000-8000-000000000000'])
+  expect(looks.map(({ sizeBytes }) => sizeBytes)).toEqual([cell.sizeBytes, 0])
 })

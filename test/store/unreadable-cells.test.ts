@@ -60,7 +60,10 @@ test('lists, sizes and the census have all cells although one is unreadable, and
   const since = place.clock.now()
   for (let look = 0; look < 2; look++) {
     expect(store.cells().cells.map(({ sizeBytes }) => sizeBytes)).toEqual([0, size])
-    expect(await store.sizesOf([a.id, b.id])).toEqual([0, size])
+    expect(await store.lookAt([a.id, b.id])).toEqual([
+      { sizeBytes: 0, isQuarantined: true },
+      { sizeBytes: size, isQuarantined: false },
+    ])
     expect(await store.core.census.take()).toMatchObject({
       cells: 2,
       bytes: size,
@@ -71,6 +74,8 @@ test('lists, sizes and the census have all cells although one is unreadable, and
   }
   expect(log.errors).toMatchObject([refused(a.id)])
   back()
-  expect(await store.sizesOf([a.id, b.id])).toEqual(whole)
+  expect(await store.lookAt([a.id, b.id])).toEqual(
+    whole.map((sizeBytes) => ({ sizeBytes, isQuarantined: false })),
+  )
   expect(await store.core.census.take()).toMatchObject({ quarantinedCount: 0 })
 })

@@ -25,6 +25,9 @@ const known = {
 const listedCellAnswer = noted(
   cellAnswer.extend({
     ...known,
+    status: noted(z.enum(['ok', 'quarantined']).optional(), {
+      description: 'Absent of a cell that was deleted.',
+    }),
     size_bytes: count,
     deleted_at: noted(time.optional(), { description: 'Of a cell that was deleted.' }),
   }),

@@ -107,8 +107,12 @@ export async function cellPage<D extends object>(
   const deleted = query.flag('deleted')
   const asked = { accountId, name: query.text('name'), deleted, cursor: query.text('cursor'), limit }
   const { cells, nextCursor } = store.cellRecords(definedOnly(asked))
-  const sizes = await store.sizesOf(cells.map(({ id }) => id))
-  const databases = cells.map((cell, i) => ({ ...encode(cell), size_bytes: sizes[i] ?? 0 }))
+  const looks = await store.lookAt(cells.map(({ id }) => id))
+  const databases = cells.map((cell, i) => {
+    const { sizeBytes = 0, isQuarantined = false } = looks[i] ?? {}
+    const status = cell.deletedAt === null ? { status: statusOf(isQuarantined) } : {}
+    return { ...encode(cell), ...status, size_bytes: sizeBytes }
+  })
   return { databases, next_cursor: nextCursor }
 }
 
@@ -151,7 +155,10 @@ export function encodeCell({ id, name, createdAt }: CellRecord): CellSummaryDocu
 }
 
 /** A cell in a listing, but for its size. */
-export function encodeListed(store: CellDirectory, cell: CellRecord): Omit<ListedCellDocument, 'size_bytes'> {
+export function encodeListed(
+  store: CellDirectory,
+  cell: CellRecord,
+): Omit<ListedCellDocument, 'size_bytes' | 'status'> {
   const known = { ...encodeCell(cell), ...encodeStored(store, cell) }
   return cell.deletedAt === null ? known : { ...known, deleted_at: timeOf(cell.deletedAt) }
 }
@@ -167,6 +174,10 @@ function encodeStored(
     last_stored_at: timeOf(store.retention?.lastStoredAt(id) ?? null),
     last_proven: proof === undefined ? null : { version: proof.version, proven_at: timeOf(proof.provenAt) },
   }
+}
+
+function statusOf(isQuarantined: boolean): DescribedCellDocument['status'] {
+  return isQuarantined ? 'quarantined' : 'ok'
 }
 
 function encodeStatus(

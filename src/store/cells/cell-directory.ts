@@ -13,6 +13,7 @@ import type { CellListOptions, CellRecord, RecordPage } from '../../catalog/cell
 import type { RequestedBackups } from '../../catalog/requested-backups.ts'
 import type { Durability } from '../../engine/cell-settings.ts'
 import type { StoreSettings } from '../settings/settings.ts'
+import type { CellLook } from './cell-looks.ts'
 
 /** What {@link CellStore.purgeCell} removed. */
 export interface PurgedCell {
@@ -121,6 +122,6 @@ export interface CellDirectory {
   cells(options?: CellListOptions): Paged<CellPage, ListedCell>
   /** {@link cells} without their sizes. @internal */
   cellRecords(options?: CellListOptions): Paged<RecordPage, CellRecord>
-  /** The sizes of cells, as in {@link ListedCell}, read in the thread pool. @internal */
-  sizesOf(ids: readonly string[]): Promise<number[]>
+  /** What the files of cells say, read in the thread pool. @internal */
+  lookAt(ids: readonly string[]): Promise<CellLook[]>
 }

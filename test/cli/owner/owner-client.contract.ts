@@ -170,7 +170,10 @@ export function ownerClientContract(name: string, make: () => Promise<ClientUnde
           last_proven: null,
           account_id: account,
         })
-        const listed = { databases: [{ ...cell, size_bytes: expect.any(Number) }], next_cursor: null }
+        const listed = {
+          databases: [{ ...cell, status: 'ok', size_bytes: expect.any(Number) }],
+          next_cursor: null,
+        }
         expect(await client.listCells({})).toEqual(listed)
         expect(await client.listCells({ account })).toEqual(listed)
 

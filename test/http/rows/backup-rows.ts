@@ -430,6 +430,17 @@ export const BACKUP_ROWS: Row[] = [
     headers: { 'retry-after': '60' },
   },
   {
+    title: 'a list with a cell whose file is damaged',
+    bench: {},
+    before: async (bench) => {
+      damageCell(bench)
+      await bench.send({ method: 'GET', path: `${cell}/kv/k` })
+    },
+    ask: { method: 'GET', path: '/v1/databases' },
+    status: 200,
+    body: { databases: [expect.objectContaining({ status: 'quarantined' })], next_cursor: null },
+  },
+  {
     title: 'what is told of a cell whose file is damaged',
     bench: {},
     before: async (bench) => {

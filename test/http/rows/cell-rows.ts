@@ -99,7 +99,14 @@ export const CELL_ROWS: Row[] = [
     status: 200,
     body: {
       databases: [
-        { ...created, size_bytes: COUNT, backed_up_to: null, last_stored_at: null, last_proven: null },
+        {
+          ...created,
+          status: 'ok',
+          size_bytes: COUNT,
+          backed_up_to: null,
+          last_stored_at: null,
+          last_proven: null,
+        },
       ],
       next_cursor: CURSOR,
     },
@@ -117,6 +124,7 @@ export const CELL_ROWS: Row[] = [
         {
           ...created,
           name: 'found',
+          status: 'ok',
           size_bytes: COUNT,
           backed_up_to: null,
           last_stored_at: null,

@@ -172,6 +172,13 @@ function liveColumns(write: boolean, ask: (asked: Asked) => void): Column<Listed
     nameColumn,
     idColumn,
     { name: 'Size', by: (cell) => cell.size_bytes, isNumber: true, cell: (cell) => bytes(cell.size_bytes) },
+    {
+      name: 'State',
+      by: (cell) => cell.status ?? '',
+      cell: ({ status }) => (
+        <span class={status === 'quarantined' ? 'badge bad' : 'badge good'}>{status ?? ''}</span>
+      ),
+    },
     timeColumn('Created', (cell) => cell.created_at),
     timeColumn('Last stored', (cell) => cell.last_stored_at),
     timeColumn('Last proven', (cell) => cell.last_proven?.proven_at),
