@@ -76,7 +76,7 @@ describe('on a running node', () => {
     const cell = await place.json('cells', 'create', '--name', 'acme')
     const made = { created_at: TIME, backed_up_to: null, last_stored_at: null, last_proven: null, account_id }
     expect(cell).toEqual({ id: expect.stringMatching(UUID), name: 'acme', ...made })
-    const listed = { ...cell, size_bytes: NUMBER }
+    const listed = { ...cell, status: 'ok', size_bytes: NUMBER }
     expect(await place.json('cells', 'list')).toEqual({ databases: [listed], next_cursor: null })
 
     const id = cell['id'] as string
@@ -223,7 +223,14 @@ test('on a stopped node the same commands open the store themselves', async () =
   const node = await place.serve()
   expect(node.stdout).toContain('1 cell: 1 stored')
   const databases = [
-    { ...cell, size_bytes: NUMBER, backed_up_to: TIME, last_stored_at: TIME, last_proven: null },
+    {
+      ...cell,
+      status: 'ok',
+      size_bytes: NUMBER,
+      backed_up_to: TIME,
+      last_stored_at: TIME,
+      last_proven: null,
+    },
   ]
   expect(await place.json('cells', 'list')).toEqual({ databases, next_cursor: null })
   expect(await node.stop()).toEqual([0, null])

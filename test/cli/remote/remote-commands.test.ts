@@ -34,6 +34,7 @@ test('keys, cells, sql, backup, restore and backups list work on a remote node, 
   )
   const cell = await far.text('cells', 'create', '--name', 'acme')
   const known = {
+    status: 'ok',
     size_bytes: expect.any(Number),
     backed_up_to: null,
     last_stored_at: null,
