@@ -129,21 +129,22 @@ describe('the time of a cell', () => {
     await page.getByRole('button', { name: 'Restore in place' }).waitFor()
     // As for a restore that takes long: what the server says of this one comes late.
     let isCanceled = false
+    let running = RUNNING
     await page.route(/\/restores\/[0-9a-f-]+$/, async (route) => {
       isCanceled ||= route.request().method() === 'DELETE'
       if (isCanceled) await route.continue()
-      else await route.fulfill({ json: RUNNING })
+      else await route.fulfill({ json: running })
     })
     await page.route(/\/restore$/, async (route) => {
       const answer = await route.fetch()
-      RUNNING.id = ((await answer.json()) as { id: string }).id
-      await route.fulfill({ status: 202, json: RUNNING })
+      running = { ...RUNNING, id: ((await answer.json()) as { id: string }).id }
+      await route.fulfill({ status: 202, json: running })
     })
     await page.getByRole('button', { name: 'Restore in place' }).click()
     await page.getByRole('status').getByRole('button', { name: 'Cancel' }).click()
     await page.getByRole('progressbar').waitFor({ state: 'detached' })
     expect(isCanceled).toBe(true)
-    expect((await node.ask('GET', `/databases/${id}/restores/${RUNNING.id}`))['state']).not.toBe('running')
+    expect((await node.ask('GET', `/databases/${id}/restores/${running.id}`))['state']).not.toBe('running')
   })
 
   test('brings a deleted cell back', async () => {
