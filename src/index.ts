@@ -33,6 +33,9 @@ export type { Cell, ExecOptions, Migration, RowOptions } from './store/open/cell
 export type { CloseOptions, DeleteCellOptions } from './store/settings/call-options.ts'
 export type { StoreSettings } from './store/settings/settings.ts'
 export type { BackupSettings, StoreOptions } from './store/settings/store-options.ts'
+export type { CellStorage, StorageBinding, StorageSql } from './store/storage/cell-storage.ts'
+export type { StorageCursor, StorageValue } from './store/storage/storage-cursor.ts'
+export type { StorageKv, StorageListOptions } from './store/storage/storage-kv.ts'
 export type {
   CellChange,
   CellCommit,

@@ -5,7 +5,7 @@ import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { CellDatabase } from '../../engine/cell-database.ts'
 import { checkWork, type NoPromise } from '../../engine/commits/transaction-work.ts'
 import type { Growth } from '../../engine/files/delete-reserve.ts'
-import { type MigrateResult, migrate } from '../../engine/migrations.ts'
+import { type MigrateResult, migrate, withoutForeignKeys } from '../../engine/migrations.ts'
 import type { QuarantineState } from '../../engine/quarantine.ts'
 import { runScript } from '../../engine/script.ts'
 import type { SqlStatement } from '../../engine/sql-policy/sql-statement.ts'
@@ -23,6 +23,7 @@ import { Kv } from '../../kv/kv.ts'
 import { type ExportOptions, type ExportResult, exportCell } from '../cells/cell-export.ts'
 import type { Spool } from '../cells/spool.ts'
 import type { StoreSettings } from '../settings/settings.ts'
+import { CellStorage } from '../storage/cell-storage.ts'
 import type { WatchOptions } from '../watch/cell-change.ts'
 import type { ChangeStream } from '../watch/change-stream.ts'
 import { CellStatement, type PrepareOptions } from './cell-statement.ts'
@@ -73,6 +74,7 @@ export class Cell {
   readonly kv: Kv
   readonly #provider: CellProvider
   #database: CellDatabase | undefined
+  #storage: CellStorage | undefined
 
   /** @internal Cells come from `store.createCell()` and `store.openCell()`. */
   constructor(id: string, provider: CellProvider) {
@@ -105,6 +107,13 @@ export class Cell {
   /** Bytes of the database and its write-ahead log on this machine; 0 while the local data is missing. */
   get sizeBytes(): number {
     return this.#provider.sizeBytes(this.id)
+  }
+
+  /** The cell in the shape of a Durable Object's storage. */
+  get storage(): CellStorage {
+    const sizeBytes = () => this.sizeBytes
+    this.#storage ??= new CellStorage({ database: () => this.#use(), sizeBytes })
+    return this.#storage
   }
 
   /** Why the cell is kept closed; undefined if it is usable. */
@@ -241,6 +250,16 @@ export class Cell {
       target,
       options,
     )
+  }
+
+  /**
+   * Runs `work` in one transaction with foreign keys off, and checks them before its COMMIT.
+   *
+   * @throws `constraint_violation`; as {@link Cell.transaction}
+   * @internal
+   */
+  withoutForeignKeys(work: () => void): void {
+    withoutForeignKeys(this.#use(), work)
   }
 
   /** By how much the cell's file may grow from here on, until it is closed. @internal */
