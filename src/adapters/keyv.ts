@@ -82,9 +82,10 @@ export class KeyvCell {
     return await this.#cell.commit(() => this.#cell.kv.delete(this.#at(key)))
   }
 
-  /** As {@link delete}, for several keys in their order. */
-  async deleteMany(keys: string[]): Promise<boolean[]> {
-    return await this.#cell.commit(() => keys.map((key) => this.#cell.kv.delete(this.#at(key))))
+  /** Deletes all or none. @returns as {@link delete}, for each key in their order; for Keyv 5, whether there was any */
+  async deleteMany(keys: string[]): Promise<boolean[] | boolean> {
+    const deleted = await this.#cell.commit(() => keys.map((key) => this.#cell.kv.delete(this.#at(key))))
+    return this.#isSix ? deleted : deleted.includes(true)
   }
 
   /** Deletes the entries of the namespace, or all of the cell's. */
