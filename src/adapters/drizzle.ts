@@ -4,12 +4,12 @@ import type { DrizzleConfig } from 'drizzle-orm'
 import { drizzle as drizzleStorage } from 'drizzle-orm/durable-sqlite'
 import { type MigrationConfig, readMigrationFiles } from 'drizzle-orm/migrator'
 import type { BaseSQLiteDatabase } from 'drizzle-orm/sqlite-core'
-import type { Cell, CellStorage, StorageCursor } from '../index.ts'
+import type { Cell, CellStorage } from '../index.ts'
 
-/** Drizzle's database: its queries and transactions are synchronous. */
+/** Drizzle's database. Its queries and transactions are synchronous; `run()` tells nothing, `returning()` does. */
 export type CellDrizzle<Schema extends Record<string, unknown> = Record<string, never>> = BaseSQLiteDatabase<
   'sync',
-  StorageCursor,
+  void,
   Schema
 > & { $client: CellStorage }
 
@@ -20,8 +20,6 @@ export type CellDrizzle<Schema extends Record<string, unknown> = Record<string, 
  * const db = drizzle(store.cell('acme'), { schema })
  * db.insert(users).values({ name: 'Ann' }).run()
  * ```
- *
- * `run()` gives a cursor, whose `rowsWritten` counts the changed rows. Errors of the cell are the `cause` of Drizzle's.
  */
 export function drizzle<Schema extends Record<string, unknown> = Record<string, never>>(
   cell: Cell,

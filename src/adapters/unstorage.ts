@@ -1,6 +1,7 @@
 // cellstore/unstorage: a driver for unstorage, and so for Nitro and Nuxt.
 
 import type { Driver, TransactionOptions } from 'unstorage'
+import { checkOptions, judgedByReader, maybe, type Shape, TEXT } from '../base/options/option-shapes.ts'
 import { type Cell, CellError, type KvPutOptions } from '../index.ts'
 import { deleteBelow } from './delete-below.ts'
 
@@ -9,6 +10,11 @@ export interface CellDriverOptions {
   base?: string | undefined
   /** Seconds to live of an item that is set without a `ttl`. By default it does not expire. */
   ttl?: number | undefined
+}
+
+const OPTIONS: Shape<CellDriverOptions> = {
+  base: maybe(TEXT),
+  ttl: maybe(judgedByReader('a number of seconds')),
 }
 
 /**
@@ -22,6 +28,7 @@ export interface CellDriverOptions {
  * Its methods reject as those of `cell.kv` throw: `invalid_key`, `value_too_large`, `invalid_ttl`, `precondition_failed` and others.
  */
 export function cellDriver(cell: Cell, options: CellDriverOptions = {}): Driver {
+  checkOptions(options, OPTIONS)
   const { kv } = cell
   const prefix = options.base ? `${options.base.replace(/:$/, '')}:` : ''
   const at = (key: string) => prefix + key
