@@ -1,6 +1,6 @@
 import { CellError } from '../errors.ts'
-import type { CellDatabase } from './cell-database.ts'
 import { refuseLate } from './commits/transaction-work.ts'
+import type { CellAccess } from './holds/cell-access.ts'
 
 /** What `cell.migrate()` did. */
 export interface MigrateResult {
@@ -17,7 +17,7 @@ export interface MigrateResult {
  *
  * @param use gives the open cell, which may be closed between two migrations
  */
-export function migrate(use: () => CellDatabase, migrations: readonly (() => unknown)[]): MigrateResult {
+export function migrate(use: () => CellAccess, migrations: readonly (() => unknown)[]): MigrateResult {
   refuseInside(use())
   const from = pragma(use(), 'user_version') as number
   const to = migrations.length
@@ -43,7 +43,7 @@ export function migrate(use: () => CellDatabase, migrations: readonly (() => unk
  *
  * @throws `constraint_violation`, `invalid_request` inside a transaction
  */
-export function withoutForeignKeys(database: CellDatabase, work: () => void): void {
+export function withoutForeignKeys(database: CellAccess, work: () => void): void {
   refuseInside(database)
   const wereOn = pragma(database, 'foreign_keys') === 1
   if (wereOn) database.enforceForeignKeys(false)
@@ -59,7 +59,7 @@ export function withoutForeignKeys(database: CellDatabase, work: () => void): vo
   }
 }
 
-function refuseInside(database: CellDatabase): void {
+function refuseInside(database: CellAccess): void {
   if (!database.inTransaction) return
   throw new CellError(
     'invalid_request',
@@ -74,7 +74,7 @@ interface Violation {
 }
 
 /** @throws `constraint_violation` */
-function checkForeignKeys(database: CellDatabase): void {
+function checkForeignKeys(database: CellAccess): void {
   const first = () => database.prepare('PRAGMA main.foreign_key_check').get()
   const violation = database.read(first) as Violation | undefined
   if (violation === undefined) return
@@ -88,7 +88,7 @@ function checkForeignKeys(database: CellDatabase): void {
   )
 }
 
-function pragma(database: CellDatabase, name: string): unknown {
+function pragma(database: CellAccess, name: string): unknown {
   return database.read(() => database.prepare(`PRAGMA main.${name}`).pluck().get())
 }
 

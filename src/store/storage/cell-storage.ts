@@ -1,7 +1,7 @@
 import { types } from 'node:util'
 import { isBytes } from '../../base/any-realm.ts'
-import type { CellDatabase } from '../../engine/cell-database.ts'
 import { checkWork, refuseLate } from '../../engine/commits/transaction-work.ts'
+import type { CellAccess } from '../../engine/holds/cell-access.ts'
 import { runScript } from '../../engine/script.ts'
 import { statementsOf } from '../../engine/sql-policy/sql-script.ts'
 import type { SqlParam, SqlValue } from '../../engine/statements/sql-values.ts'
@@ -11,7 +11,7 @@ import { StorageKv, type StorageListOptions } from './storage-kv.ts'
 /** What the storage needs of its cell. */
 export interface StorageContext {
   /** The open database; opens it again if the pool has closed it. */
-  database(): CellDatabase
+  database(): CellAccess
   sizeBytes(): number
 }
 
@@ -62,7 +62,7 @@ export class StorageSql {
 export class CellStorage {
   readonly sql: StorageSql
   readonly kv: StorageKv
-  readonly #database: () => CellDatabase
+  readonly #database: () => CellAccess
 
   /** @internal Comes with a cell, as `cell.storage`. */
   constructor(context: StorageContext) {

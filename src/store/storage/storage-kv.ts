@@ -1,6 +1,6 @@
 import { deserialize, serialize } from 'node:v8'
 import { isError } from '../../base/any-realm.ts'
-import type { CellDatabase } from '../../engine/cell-database.ts'
+import type { CellAccess } from '../../engine/holds/cell-access.ts'
 import type { SqlParam } from '../../engine/statements/sql-values.ts'
 import { CellError } from '../../errors.ts'
 import { prefixEnd } from '../../kv/key.ts'
@@ -32,10 +32,10 @@ const TRUSTED = { policy: 'trusted', rowMode: 'array' } as const
  * are text and have times to live.
  */
 export class StorageKv {
-  readonly #use: () => CellDatabase
+  readonly #use: () => CellAccess
 
   /** @internal Comes with a cell, as `cell.storage.kv`. */
-  constructor(use: () => CellDatabase) {
+  constructor(use: () => CellAccess) {
     this.#use = use
   }
 
@@ -93,7 +93,7 @@ export class StorageKv {
 }
 
 /** A restore can take it away. */
-function hasTable(database: CellDatabase): boolean {
+function hasTable(database: CellAccess): boolean {
   return database.sql(EXISTS, [], TRUSTED).rows.length > 0
 }
 
