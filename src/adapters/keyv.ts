@@ -17,7 +17,7 @@ export interface KeyvCellEntry {
 /**
  * A store for Keyv that keeps its entries as those of a cell. Changes of one turn of the event loop share one fsync, and each
  * resolves once it is on disk; `setMany()` and `deleteMany()` change all or none. A namespace is what keys begin with, with `:` behind it:
- * `clear()` and iteration keep to it, and without one they have all entries of the cell. Of a store that several Keyvs share, make one for each.
+ * `clear()` and iteration keep to it, and without one they have all entries of the cell. Make one for each Keyv: it holds the namespace.
  *
  * ```ts
  * const cache = new Keyv({ store: new KeyvCell(store.cell('cache')), namespace: 'users' })
