@@ -73,7 +73,7 @@ test.each([
 )
 
 test('a backup and a restore whose worker is ended again and again in between are finished, and what was left of them is removed', async () => {
-  const node = await openWorkerStore({ service: { limits: { holdMs: 60_000 } } })
+  const node = await openWorkerStore({ service: { limits: { blockMs: 60_000 } } })
   const { service, store } = node
   const { id } = store.createCell()
   await service.execute(id, { op: 'sql', sql: 'CREATE TABLE t (b)' })

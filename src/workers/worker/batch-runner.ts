@@ -72,11 +72,11 @@ export class BatchRunner {
     const receivedMs = this.#processor.begin()
     const spent = new Map<number, number>()
     const runs = this.#runCells(cells, spent)
-    const isToldOf = this.#joint.commit()
+    const isAnnounced = this.#joint.commit()
     const unsynced = new Map<CellDatabase, Answers>()
     for (const { database, answers } of runs)
       if (answers.hasUnsynced && database !== undefined) unsynced.set(database, answers)
-    if (unsynced.size > 0) await this.#sync(unsynced, isToldOf)
+    if (unsynced.size > 0) await this.#sync(unsynced, isAnnounced)
     const at = receivedMs < RECEIPT_WORTH_MS ? undefined : longestBodies(cells)
     if (at !== undefined && receivedMs > 0) spent.set(at, (spent.get(at) ?? 0) + receivedMs)
     for (const run of runs) this.#shortenLog(run)
@@ -85,7 +85,7 @@ export class BatchRunner {
     const counted = {
       statements: counts.statements,
       commits: counts.commits,
-      open: pool.size,
+      cellsOpen: pool.size,
       heaviest: pool.heaviestOwner,
     }
     this.#out.send({
@@ -129,8 +129,8 @@ export class BatchRunner {
   }
 
   /** Stores what the cells of the batch have committed, in the commit log if it takes that. */
-  async #sync(unsynced: ReadonlyMap<CellDatabase, Answers>, isToldOf: boolean): Promise<void> {
-    if (!isToldOf) this.#out.send({ type: 'upkeep', index: undefined })
+  async #sync(unsynced: ReadonlyMap<CellDatabase, Answers>, isAnnounced: boolean): Promise<void> {
+    if (!isAnnounced) this.#out.send({ type: 'overhead', index: undefined })
     const alone = new Set(this.#cells.commits.store([...unsynced.keys()]))
     for (const [database, answers] of unsynced) if (!alone.has(database)) answers.synced()
     if (alone.size === 0) return

@@ -99,13 +99,13 @@ export class CellRun {
     const isShort = pool.isShortOfMemory()
     const mayClose = isShort || pool.peek(cellId) === undefined
     if (mayClose || !JointCommits.allow(operations)) joint.commit()
-    if (mayClose) out.send({ type: 'upkeep', index: first })
+    if (mayClose) out.send({ type: 'overhead', index: first })
     if (isShort) pool.saveMemory(cellId)
     const database = cells.open(cellId)
     this.#database = database
     // A killed worker has left it: the node has asked by now what of it counts. To write over it would take the disk longer than to append.
     if (database.checkpoints.isLong) {
-      if (!mayClose) out.send({ type: 'upkeep', index: first })
+      if (!mayClose) out.send({ type: 'overhead', index: first })
       pool.work(cellId, () => database.shortenLog())
     }
     return database

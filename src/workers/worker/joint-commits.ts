@@ -45,7 +45,7 @@ export class JointCommits {
     if (this.#waiting.length === 0) return false
     const waiting = this.#waiting
     this.#waiting = []
-    this.#out.send({ type: 'upkeep', index: undefined })
+    this.#out.send({ type: 'overhead', index: undefined })
     for (const { group, committed } of waiting) {
       group.commit()
       committed()

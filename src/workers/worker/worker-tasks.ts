@@ -137,8 +137,8 @@ export class WorkerTasks {
         return cells.beginRestore(cellId)
       case 'note-mark':
         return local.archived?.installer.noteMark(cellId, task.name)
-      case 'collect':
-        return cells.collect(cellId, signal)
+      case 'collect-expired':
+        return cells.collectExpired(cellId, signal)
       case 'export':
         return cells.export(cellId, task.file, signal)
       case 'close':
@@ -149,7 +149,7 @@ export class WorkerTasks {
         return local.lookAtLog(cellId)
       case 'release':
         return cells.release(cellId)
-      case 'quarantine':
+      case 'quarantine-state':
         return local.pool.quarantine.state(cellId)
       case 'was-committed':
         // Its files went after a COMMIT that was seen, or before one that then failed.

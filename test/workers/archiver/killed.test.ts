@@ -17,7 +17,7 @@ const sum = { op: 'sql', sql: 'SELECT count(*) AS n, sum(unicode(hex(b))) AS sum
 let node: WorkerStore
 let id: string
 beforeEach(async () => {
-  node = await openWorkerStore({ service: { limits: { holdMs: 60_000, killsBurst: 1_000 } } })
+  node = await openWorkerStore({ service: { limits: { blockMs: 60_000, killsBurst: 1_000 } } })
   id = node.store.createCell().id
   await node.service.execute(id, { op: 'sql', sql: 'CREATE TABLE t (b)' })
   for (let part = 0; part < 24; part++)

@@ -23,7 +23,7 @@ async function filled({ service, store }: WorkerStore, mebibytes: number) {
 test.each([256, 300])(
   'two restores of cells over 4 MiB at once end no worker that has %i MiB of memory',
   async (memory) => {
-    const node = await openWorkerStore({ service: { limits: { memoryMax: memory * MIB, holdMs: 60_000 } } })
+    const node = await openWorkerStore({ service: { limits: { memoryMax: memory * MIB, blockMs: 60_000 } } })
     const cells = [await filled(node, 6), await filled(node, 6)]
     for (const { id } of cells) await node.service.execute(id, { op: 'sql', sql: 'DELETE FROM t' })
     await Promise.all(cells.map(({ id }) => node.service.restore(id)))
@@ -34,7 +34,7 @@ test.each([256, 300])(
 
 test('after a total loss, many cells over 4 MiB that are asked for at once all come back, and no worker ends', async () => {
   const folder = tempDirectory('cellstore-workers')
-  const limits = { memoryMax: 256 * MIB, holdMs: 60_000 }
+  const limits = { memoryMax: 256 * MIB, blockMs: 60_000 }
   const first = await WorkerStore.start({ folder, service: { limits } })
   const cells = []
   for (let i = 0; i < 8; i++) cells.push(await filled(first, 5))

@@ -50,7 +50,7 @@ test('a statement that has ended is not running any more, for the node, when the
     { op: 'sql', sql: 'SELECT 1' },
     { op: 'kv.put', key: 'a', value: 'b' },
   ])
-  expect(heard).toEqual([{ type: 'upkeep', index: 1 }])
+  expect(heard).toEqual([{ type: 'overhead', index: 1 }])
 })
 
 test('the node hears for which operation a cell is opened, and that nobody’s time runs while fsyncs are awaited', async () => {
@@ -59,7 +59,7 @@ test('the node hears for which operation a cell is opened, and that nobody’s t
   worker.cells.files.write(other)
   const operation: CellOperation = { op: 'kv.put', key: 'a', value: 'b' }
   await worker.run([[{ cellId, operation }], [{ cellId: other, operation }]])
-  const told = written.filter((message) => message.type === 'upkeep').map(({ index }) => index)
+  const told = written.filter((message) => message.type === 'overhead').map(({ index }) => index)
   // What takes long is announced a second time. Before the second cell is opened, the first one's change is committed.
   expect([...new Set(told)]).toEqual([0, undefined, 1])
   expect(told.at(-1)).toBeUndefined()
@@ -102,7 +102,7 @@ test('the results of puts into several cells leave the worker together, before t
   await run([[put('a')], [put('b'), put('bb')], [put('c')]])
   expect(written.map(({ messages, commits }) => [typesOf(messages), commits])).toEqual([
     [
-      ['results', 'results', 'results', 'upkeep'],
+      ['results', 'results', 'results', 'overhead'],
       [0, 0, 0],
     ],
     // There is no commit log yet.
@@ -183,7 +183,7 @@ test('an operation of any kind is announced if it starts some time after the las
   vi.spyOn(worker.clock, 'monotonic').mockImplementation(() => (now += 3))
   onTestFinished(() => void vi.restoreAllMocks())
   await run(['a', 'b', 'c'].map((key) => ({ op: 'kv.get', key })))
-  expect(written.some(({ type }) => type === 'upkeep')).toBe(true)
+  expect(written.some(({ type }) => type === 'overhead')).toBe(true)
 })
 
 test('a cell whose change is on disk is answered, however long the fsync of its neighbour takes (invariant 13)', async () => {
@@ -275,7 +275,7 @@ test('a batch that is done in time says nothing more than that, and what the wor
   const { ids, written, run } = openSlicedWorker({})
   await run([ids[0], ['SELECT 1', insert(1)]], [ids[1], [insert(2)]])
   // With the two tables that were made before.
-  const counts = { statements: 5, commits: 4, open: 2 }
+  const counts = { statements: 5, commits: 4, cellsOpen: 2 }
   expect(Object.entries(written.at(-1) ?? {})).toEqual([
     ['type', 'done'],
     ['counts', counts],
@@ -333,7 +333,7 @@ test.each(['by the batch', 'by a task before it'])(
     await run([{ op: 'kv.put', key: 'k', value: 'v' }])
     expect(sizes).toHaveLength(1)
     expect(sizes[0]).toBeLessThan(MIB)
-    expect(written[0]).toEqual({ type: 'upkeep', index: 0 })
+    expect(written[0]).toEqual({ type: 'overhead', index: 0 })
     expect(worker.cells.handle(cellId).kv.get('k')).toBe('v')
   },
 )
@@ -358,7 +358,7 @@ test('a long request is read in its cell’s time, and not before there is time 
     last = messages.at(-1)
     // A body's time passes after it is announced.
     for (const each of messages) {
-      if (each.type !== 'upkeep' || each.index === undefined || read.has(each.index)) continue
+      if (each.type !== 'overhead' || each.index === undefined || read.has(each.index)) continue
       read.add(each.index)
       clock.advance(6)
     }

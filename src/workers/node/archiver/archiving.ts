@@ -43,9 +43,9 @@ export function archivingOfNode(
       const { destination, guard } = start
       destination.settled = settledBy(archiver)
       destination.collectedTo = () => archiver.shipping?.backedUpTo ?? null
-      guard.held.listen((epoch) => archiver.held(epoch))
-      destination.moved.listen(() => workers.mark('nothing stored'))
-      destination.historiesEnded.listen(() => workers.mark('histories ended'))
+      guard.held.listen((epoch) => archiver.setEpoch(epoch))
+      destination.moved.listen(() => workers.resetHistories('nothing stored'))
+      destination.historiesEnded.listen(() => workers.resetHistories('histories ended'))
       return archiver
     },
   })

@@ -1,5 +1,5 @@
 import { type BackupManager, objectStoreNotConfigured } from '../../../backup/backup-manager.ts'
-import { markCells } from '../../../backup/changes/change-trackers.ts'
+import { resetHistories } from '../../../backup/changes/change-trackers.ts'
 import type { VerifyOptions, VerifyResult } from '../../../backup/verify/verify-types.ts'
 import type { BackupList } from '../../../backup/versions/backup-page.ts'
 import type {
@@ -150,7 +150,7 @@ export class WorkerService implements CellService {
     this.#upkeep.start({
       backup: (cellId, kind, options, need) => this.#backups.backup(cellId, kind, options, need),
       prove: (cellId, options) => this.#backups.prove(cellId, options, 'background'),
-      collect: (cellId, signal) => this.#collect(cellId, signal),
+      collect: (cellId, signal) => this.#collectExpired(cellId, signal),
       recover: (cellId, signal) => this.#backups.recoverIfLost(cellId, 'background', signal),
     })
     void this.#archiving?.search.search()
@@ -180,7 +180,7 @@ export class WorkerService implements CellService {
     this.#assertRunning()
     const { files, registry } = this.#core
     if (!files.exists(cellId)) await this.#untilLocal(cellId)
-    const quarantine = await this.#workers.runTask({ task: 'quarantine', cellId })
+    const quarantine = await this.#workers.runTask({ task: 'quarantine-state', cellId })
     registry.require(cellId) // It may have been deleted meanwhile.
     return { sizeBytes: files.sizeBytes(cellId), quarantine }
   }
@@ -305,9 +305,9 @@ export class WorkerService implements CellService {
   }
 
   /** A cell whose data is lost is restored in the background: then its expired entries are collected. */
-  async #collect(cellId: string, signal: AbortSignal): Promise<void> {
+  async #collectExpired(cellId: string, signal: AbortSignal): Promise<void> {
     try {
-      await this.#workers.runTask({ task: 'collect', cellId }, { signal })
+      await this.#workers.runTask({ task: 'collect-expired', cellId }, { signal })
     } catch (error) {
       if (!isCellError(error, 'cell_restoring')) throw error
       await this.#backups.recoverIfLost(cellId, 'background')
@@ -379,7 +379,7 @@ export class WorkerService implements CellService {
   #ended(worker: WorkerHandle): void {
     this.#leftLogs.ended(worker.identity)
     const { destination } = this.#core
-    for (const mark of worker.unmarked) if (destination !== undefined) markCells(destination.trackers, mark)
+    for (const each of worker.openResets) if (destination !== undefined) resetHistories(destination.trackers, each)
     void this.#archiving?.search.search((cellId) => worker.mayHaveUsed(cellId))
   }
 

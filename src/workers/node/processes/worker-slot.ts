@@ -205,7 +205,7 @@ export class WorkerSlot {
    * @returns false if the worker still needs the cell
    */
   async closeCell(cellId: string): Promise<boolean> {
-    if (this.#batch?.holds(cellId)) await new Promise<void>((resolve) => this.#batchOver.push(resolve))
+    if (this.#batch?.has(cellId)) await new Promise<void>((resolve) => this.#batchOver.push(resolve))
     const worker = this.#worker
     if (worker === undefined) return true
     try {
