@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest'
 import { StorePaths } from '../../../src/base/files/store-paths.ts'
 import { readOwner } from '../../../src/catalog/directory-lock.ts'
-import { NodeCells } from '../../../src/workers/node/node-cells.ts'
+import { NodeCells } from '../../../src/workers/node/archiver/node-cells.ts'
 import { openWorkerStore } from '../../support/worker-store.ts'
 
 test('a restore in place whose archiver is killed right after the switch names the time that brings back what it replaced', async () => {

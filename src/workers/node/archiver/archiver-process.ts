@@ -39,7 +39,7 @@ import type {
 import { logForChild } from '../../protocol/log-message.ts'
 import { OpenCalls } from '../../protocol/open-calls.ts'
 import { fromWireError, toWireError } from '../../protocol/wire-error.ts'
-import { SilenceWatch } from '../placement/silence-watch.ts'
+import { SilenceWatch } from './silence-watch.ts'
 import { ArchiverJobs } from './archiver-jobs.ts'
 
 type ArchiverLink = ChildLink<ToArchiver, FromArchiver>

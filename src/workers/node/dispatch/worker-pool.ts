@@ -26,7 +26,7 @@ import { type LostWorker, type SlotContext, WorkerSlot } from '../processes/work
 import { stopping, WorkerSpawner } from '../processes/worker-spawner.ts'
 import { WorkerTotals } from '../processes/worker-totals.ts'
 import type { QueueBounds } from '../queue/operation-queue.ts'
-import { WorkerCosts } from '../queue/worker-costs.ts'
+import { WorkerCosts } from '../placement/worker-costs.ts'
 import { isStatement, type QueuedOperation } from './queued-operation.ts'
 import { type Charged, chargedFor, loggedBytes, type RunningWork } from './running-work.ts'
 

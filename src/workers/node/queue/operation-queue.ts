@@ -1,7 +1,7 @@
 import { overLimit, TRY_LATER } from '../../../base/options/over-limit.ts'
 import { CellError } from '../../../errors.ts'
 import type { FinishedBatch } from '../dispatch/batch.ts'
-import { BatchCapacity } from '../dispatch/batch-capacity.ts'
+import { BatchCapacity } from './batch-capacity.ts'
 import type { QueuedOperation } from '../dispatch/queued-operation.ts'
 import { AccountTurns } from './account-turns.ts'
 

@@ -1,22 +1,22 @@
-import type { BackupStart, KnownCell, RestoredCell, RestoreStart } from '../../backup/archiver/cell-port.ts'
-import type { BaseReason } from '../../backup/changes/base-reason.ts'
-import type { CutCall, KnownVersions } from '../../backup/changes/log/cell-cutter.ts'
+import type { BackupStart, KnownCell, RestoredCell, RestoreStart } from '../../../backup/archiver/cell-port.ts'
+import type { BaseReason } from '../../../backup/changes/base-reason.ts'
+import type { CutCall, KnownVersions } from '../../../backup/changes/log/cell-cutter.ts'
 import {
   type CollectedLook,
   type CollectLimits,
   type ShippedPlace,
   withAccounts,
-} from '../../backup/changes/log/cell-log.ts'
-import type { PackedPiece } from '../../backup/changes/log/packed-logs.ts'
-import type { UnshippedSearch } from '../../backup/changes/unshipped/unshipped-search.ts'
-import { discardRestored } from '../../backup/restore/install/restore-install.ts'
-import type { RestorePermits } from '../../backup/restore/install/restore-permits.ts'
-import { cellNotFound } from '../../catalog/cell-registry.ts'
-import type { StoreCore } from '../../store/store-core.ts'
-import type { Upkeep } from '../../store/upkeep.ts'
-import type { ServedCells } from '../protocol/archiver-protocol.ts'
-import type { WorkerTask, WorkerTaskResults } from '../protocol/protocol.ts'
-import type { WorkerPool } from './dispatch/worker-pool.ts'
+} from '../../../backup/changes/log/cell-log.ts'
+import type { PackedPiece } from '../../../backup/changes/log/packed-logs.ts'
+import type { UnshippedSearch } from '../../../backup/changes/unshipped/unshipped-search.ts'
+import { discardRestored } from '../../../backup/restore/install/restore-install.ts'
+import type { RestorePermits } from '../../../backup/restore/install/restore-permits.ts'
+import { cellNotFound } from '../../../catalog/cell-registry.ts'
+import type { StoreCore } from '../../../store/store-core.ts'
+import type { Upkeep } from '../../../store/upkeep.ts'
+import type { ServedCells } from '../../protocol/archiver-protocol.ts'
+import type { WorkerTask, WorkerTaskResults } from '../../protocol/protocol.ts'
+import type { WorkerPool } from '../dispatch/worker-pool.ts'
 
 /**
  * How often a call is tried if its worker ends each time. Far more than workers end for statements while one call waits:
