@@ -193,14 +193,9 @@ function failing(error: unknown): CellService {
     importCell: fail,
     branchCell: fail,
     deleteCell: fail,
-    backup: fail,
-    restore: fail,
-    planRestore: fail,
-    recover: fail,
-    verify: fail,
-    listBackups: fail,
-    countRequestedBackups: fail,
-    latestBackup: fail,
+    get backups(): never {
+      throw error
+    },
     confirmCell: fail,
     confirmRecord: fail,
   }

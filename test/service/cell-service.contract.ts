@@ -190,7 +190,7 @@ export function cellServiceContract(name: string, make: MakeService): void {
           await expect(run(operation)).rejects.toMatchObject({ code: 'cell_not_found' })
         await expect(service.describe(id)).rejects.toMatchObject({ code: 'cell_not_found' })
         await expect(service.deleteCell(id)).rejects.toMatchObject({ code: 'cell_not_found' })
-        await expect(service.backup(id, 'snapshot')).rejects.toMatchObject({ code: 'cell_not_found' })
+        await expect(service.backups.snapshot(id)).rejects.toMatchObject({ code: 'cell_not_found' })
       })
     })
 

@@ -15,7 +15,7 @@ async function cellsOf(node: WorkerStore, cellId: string): Promise<NodeCells> {
     cells = this
     return beginBackup.call(this, id)
   })
-  await node.service.backup(cellId, 'snapshot')
+  await node.service.backups.snapshot(cellId)
   vi.restoreAllMocks()
   return cells as NodeCells
 }

@@ -109,14 +109,9 @@ export class StoredBytesQuota {
       deleteCell: (cellId, options) => service.deleteCell(cellId, options),
       confirmCell: (cellId) => service.confirmCell(cellId),
       confirmRecord: (cellId) => service.confirmRecord(cellId),
-      backup: (cellId, kind, options) => service.backup(cellId, kind, options),
-      restore: (cellId, options) => service.restore(cellId, options),
-      planRestore: (cellId, options) => service.planRestore(cellId, options),
-      recover: (cellId) => service.recover(cellId),
-      verify: (cellId, options) => service.verify(cellId, options),
-      listBackups: (cellId, page, signal) => service.listBackups(cellId, page, signal),
-      countRequestedBackups: (cellId) => service.countRequestedBackups(cellId),
-      latestBackup: (cellId, signal) => service.latestBackup(cellId, signal),
+      get backups() {
+        return service.backups
+      },
     }
   }
 

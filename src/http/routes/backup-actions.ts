@@ -22,7 +22,7 @@ function backUpAs(kind: BackupKind): Action {
     const { context, cellId, accountId } = call
     const { service, backupCharges, keptBackups } = context
     const origin = accountId === undefined ? 'owner' : 'tenant'
-    const backup = (options: MakeBackupOptions) => service.backup(cellId, kind, { ...options, origin })
+    const backup = (options: MakeBackupOptions) => service.backups[kind](cellId, { ...options, origin })
     if (accountId === undefined) return ok(encodeBackup(await transfer(call, backup)))
     const cellBytes = async () => (await service.describe(cellId)).sizeBytes
     const counted = (onProgress: MakeBackupOptions['onProgress']) => {
@@ -42,7 +42,7 @@ export const listBackups = archiveActionWithQuery(['cursor', 'limit'], async (ca
     await takeTurn(call, accountId ?? '')
     // Only the object store can say whether there is such a cell.
     if (call.cell === undefined && accountId !== undefined) context.backupCharges.beginRead(accountId)
-    return await service.listBackups(cellId, page, signal)
+    return await service.backups.list(cellId, { ...page, signal })
   })
   return ok(encodeBackupPage(list))
 })

@@ -206,7 +206,7 @@ async function lastBackup(
 }
 
 async function newestBackup({ context, cellId }: CellCall): Promise<DescribedCellDocument['last_backup']> {
-  const last = await context.service.latestBackup(cellId)
+  const last = await context.service.backups.latest(cellId)
   return last === undefined
     ? null
     : { version: last.version, kind: last.kind, created_at: timeOf(last.createdAt) }

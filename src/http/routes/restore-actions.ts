@@ -11,7 +11,7 @@ import { cellNotFound } from '../../catalog/cell-registry.ts'
 import { CellError } from '../../errors.ts'
 import { flag, text } from '../../service/json/fields.ts'
 import { durationOf, timeOf } from '../../service/json/time.ts'
-import { decodeTime, time } from '../../service/json/time-field.ts'
+import { decodeTime, time } from '../../service/json/time.ts'
 import type {
   RestoreDocument,
   RestorePlanDocument,
@@ -73,7 +73,9 @@ export const restore = archiveActionWith(restoreSchema, async (call, body) => {
     }
     try {
       const options = { signal, onProgress, permit, requestId, ...wanted }
-      return await context.service.restore(cellId, options)
+      const restored = await context.service.backups.restore(cellId, options)
+      await context.service.confirmRecord(cellId)
+      return restored
     } catch (error) {
       throw asTold(call, error)
     } finally {
@@ -96,7 +98,7 @@ async function checkBackups(call: ArchiveCall): Promise<void> {
   const { context, request, accountId, cellId } = call
   await context.backupReads.run(accountId, request, async (signal) => {
     await takeTurn(call, accountId ?? '')
-    await context.service.listBackups(cellId, definedOnly({ accountId, limit: 1 }), signal)
+    await context.service.backups.list(cellId, definedOnly({ accountId, limit: 1, signal }))
   })
 }
 
@@ -111,7 +113,7 @@ async function plan(call: ArchiveCall, options: PlanOptions): Promise<Answer> {
   const { context, request, accountId, cellId } = call
   const planned = await context.backupReads.run(accountId, request, async (signal) => {
     await takeTurn(call, accountId ?? '')
-    return await context.service.planRestore(cellId, { ...options, signal })
+    return await context.service.backups.plan(cellId, { ...options, signal })
   })
   // For a moment it may have waited for long, until the account could ship.
   call.permit?.check()

@@ -16,7 +16,7 @@ async function filled({ service, store }: WorkerStore, mebibytes: number) {
   for (let part = 0; part < mebibytes; part++)
     await service.execute(id, { op: 'sql', sql: `INSERT INTO t VALUES (randomblob(${MIB}))` })
   const { rows } = await service.execute(id, sum)
-  await service.backup(id, 'snapshot')
+  await service.backups.snapshot(id)
   return { id, rows }
 }
 
@@ -26,7 +26,7 @@ test.each([256, 300])(
     const node = await openWorkerStore({ service: { limits: { memoryMax: memory * MIB, blockMs: 60_000 } } })
     const cells = [await filled(node, 6), await filled(node, 6)]
     for (const { id } of cells) await node.service.execute(id, { op: 'sql', sql: 'DELETE FROM t' })
-    await Promise.all(cells.map(({ id }) => node.service.restore(id)))
+    await Promise.all(cells.map(({ id }) => node.service.backups.restore(id)))
     for (const { id, rows } of cells) expect((await node.service.execute(id, sum)).rows).toEqual(rows)
     expect(node.lostWorkers).toEqual([])
   },

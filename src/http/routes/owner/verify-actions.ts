@@ -13,7 +13,7 @@ export const verify = archiveActionWith(
   async (call, { version, deep }) => {
     const { context, cellId } = call
     const prove = (options: BackupOptions) =>
-      context.service.verify(cellId, definedOnly({ ...options, version, deep }))
+      context.service.backups.verify(cellId, definedOnly({ ...options, version, deep }))
     const proven = await transfer(call, prove)
     return ok({ id: cellId, name: context.store.findCell(cellId)?.name ?? null, ...encodeVerified(proven) })
   },

@@ -1,17 +1,5 @@
 import { type BackupManager, objectStoreNotConfigured } from '../../../backup/backup-manager.ts'
 import { resetHistories } from '../../../backup/changes/change-trackers.ts'
-import type { VerifyOptions, VerifyResult } from '../../../backup/verify/verify-types.ts'
-import type { BackupList } from '../../../backup/versions/backup-page.ts'
-import type {
-  BackupKind,
-  BackupResult,
-  MakeBackupOptions,
-  PlanOptions,
-  RestoreOptions,
-  RestorePlan,
-  RestoreResult,
-} from '../../../backup/versions/backup-types.ts'
-import type { BackupInfo } from '../../../backup/versions/version-index.ts'
 import { within } from '../../../base/clock.ts'
 import { processIdentity } from '../../../catalog/directory-lock.ts'
 import { prepareWorkers } from '../../../catalog/workers-lock.ts'
@@ -19,7 +7,6 @@ import type { SqlPolicy } from '../../../engine/cell-settings.ts'
 import { CellError, isCellError } from '../../../errors.ts'
 import { beginWatch } from '../../../service/begin-watch.ts'
 import type {
-  BackupPageOptions,
   CellDescription,
   CellService,
   ExecuteOptions,
@@ -148,10 +135,10 @@ export class WorkerService implements CellService {
     this.#archiving?.archiver.start()
     await this.#workers.start()
     this.#upkeep.start({
-      backup: (cellId, kind, options, need) => this.#backups.backup(cellId, kind, options, need),
-      prove: (cellId, options) => this.#backups.prove(cellId, options, 'background'),
+      backup: (cellId, kind, options, need) => this.backups.backup(cellId, kind, options, need),
+      prove: (cellId, options) => this.backups.prove(cellId, options, 'background'),
       collect: (cellId, signal) => this.#collectExpired(cellId, signal),
-      recover: (cellId, signal) => this.#backups.recoverIfLost(cellId, 'background', signal),
+      recover: (cellId, signal) => this.backups.recoverIfLost(cellId, 'background', signal),
     })
     void this.#archiving?.search.search()
   }
@@ -215,7 +202,7 @@ export class WorkerService implements CellService {
   }
 
   async branchCell(options: BranchCellOptions): Promise<CreatedCell> {
-    const created = await this.#core.branches.branch(options, this.#backups.branches)
+    const created = await this.#core.branches.branch(options, this.backups.branches)
     await this.confirmCell(created.id).finally(() => this.#upkeep.cellMade(created.id))
     return created
   }
@@ -226,40 +213,6 @@ export class WorkerService implements CellService {
 
   async confirmRecord(cellId: string): Promise<void> {
     await this.#archiving?.replication.confirmRecord(cellId)
-  }
-
-  async backup(cellId: string, kind: BackupKind, options: MakeBackupOptions = {}): Promise<BackupResult> {
-    return await this.#backups[kind](cellId, options)
-  }
-
-  async restore(cellId: string, options: RestoreOptions = {}): Promise<RestoreResult> {
-    const restored = await this.#backups.restore(cellId, options)
-    await this.confirmRecord(cellId)
-    return restored
-  }
-
-  async planRestore(cellId: string, options: PlanOptions = {}): Promise<RestorePlan> {
-    return await this.#backups.plan(cellId, options)
-  }
-
-  async recover(cellId: string): Promise<void> {
-    await this.#backups.recoverIfLost(cellId, 'requested')
-  }
-
-  async verify(cellId: string, options: VerifyOptions = {}): Promise<VerifyResult> {
-    return await this.#backups.verify(cellId, options)
-  }
-
-  async listBackups(cellId: string, page: BackupPageOptions, signal?: AbortSignal): Promise<BackupList> {
-    return await this.#backups.list(cellId, { ...page, signal })
-  }
-
-  async countRequestedBackups(cellId: string): Promise<number> {
-    return await this.#backups.countRequested(cellId)
-  }
-
-  async latestBackup(cellId: string, signal?: AbortSignal): Promise<BackupInfo | undefined> {
-    return await this.#backups.latest(cellId, signal)
   }
 
   /**
@@ -292,7 +245,7 @@ export class WorkerService implements CellService {
   }
 
   /** @throws `object_store_not_configured`, `store_closed` */
-  get #backups(): BackupManager {
+  get backups(): BackupManager {
     this.#assertRunning()
     if (this.#archiving === undefined) throw objectStoreNotConfigured()
     return this.#archiving.backups
@@ -310,7 +263,7 @@ export class WorkerService implements CellService {
       await this.#workers.runTask({ task: 'collect-expired', cellId }, { signal })
     } catch (error) {
       if (!isCellError(error, 'cell_restoring')) throw error
-      await this.#backups.recoverIfLost(cellId, 'background')
+      await this.backups.recoverIfLost(cellId, 'background')
     }
   }
 
