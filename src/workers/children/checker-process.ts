@@ -1,10 +1,18 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
-import type { FromChecker, ToChecker } from '../protocol/checker-protocol.ts'
-import { logForChild } from '../protocol/log-message.ts'
-import { fromWireError } from '../protocol/wire-error.ts'
+import { type LogMessage, logForChild } from '../protocol/log-message.ts'
+import { type WireError, fromWireError } from '../protocol/wire-error.ts'
 import { ChildLink } from './child-link.ts'
 import { spawnChecker } from './spawn-child.ts'
+import type { RestoreTask } from '../../backup/restore/threads/restore-task.ts'
+
+/** The messages between a checker and the process that started it: one task, and its outcome. */
+
+export type ToChecker = Extract<RestoreTask, { kind: 'import' | 'prove' | 'examine' }>
+
+export type FromChecker =
+  | { type: 'done'; value: string | undefined; error: WireError | undefined }
+  | LogMessage
 
 /** Bytes of memory that a check may take: SQLite reads page by page. */
 const MEMORY_BYTES = 256 * 1_048_576

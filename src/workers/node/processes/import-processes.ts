@@ -1,4 +1,4 @@
-import type { Clock } from '../../../base/clock.ts'
+import type { Clock, Timer } from '../../../base/clock.ts'
 import { AccountPlaces } from '../../../base/fairness/account-places.ts'
 import type { Log } from '../../../base/log.ts'
 import { invalidDatabase } from '../../../engine/files/database-header.ts'
@@ -6,7 +6,7 @@ import { checkSize } from '../../../engine/files/import-database.ts'
 import { CellError } from '../../../errors.ts'
 import type { CellBuild } from '../../../store/cells/cell-imports.ts'
 import { CheckerProcess } from '../../children/checker-process.ts'
-import { FileGrowth } from '../dispatch/file-growth.ts'
+import { type Stats, stat } from 'node:fs'
 
 /** Checks that run at the same time: each takes a core. */
 const AT_ONCE = 2
@@ -68,4 +68,42 @@ export class ImportProcesses {
 
 function stopping(): CellError {
   return new CellError('shutting_down', 'The node is stopping. Nothing was imported.')
+}
+
+/** So long a process may write before anybody looks. */
+const EVERY_MS = 50
+
+/** Looks again and again how large a file is that another process writes. */
+class FileGrowth {
+  readonly #clock: Clock
+  readonly #file: string
+  readonly #seen: (bytes: number) => void
+  #timer: Timer
+  #isOver = false
+  /** As it was seen last; 0 while there is no file. */
+  sizeBytes = 0
+
+  /** @param seen is called with each size */
+  constructor(clock: Clock, file: string, seen: (bytes: number) => void) {
+    this.#clock = clock
+    this.#file = file
+    this.#seen = seen
+    this.#timer = this.#wait()
+  }
+
+  stop(): void {
+    this.#isOver = true
+    this.#timer.cancel()
+  }
+
+  #wait(): Timer {
+    return this.#clock.setTimer(() => stat(this.#file, (_, found?: Stats) => this.#take(found)), EVERY_MS)
+  }
+
+  #take(found: Stats | undefined): void {
+    if (this.#isOver) return
+    this.sizeBytes = found?.size ?? 0
+    this.#seen(this.sizeBytes)
+    this.#timer = this.#wait()
+  }
 }
