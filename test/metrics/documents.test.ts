@@ -1,6 +1,6 @@
 import ts from 'typescript'
 import { describe, expect, test } from 'vitest'
-import { ACCOUNT_CHANGES, CELL_CHANGES, KEY_CHANGES } from '../../src/http/core/change-log.ts'
+import { ACCOUNT_CHANGES, CELL_CHANGES, KEY_CHANGES } from '../../src/http/routes/change-log.ts'
 import { METRIC_DEFINITIONS } from '../../src/metrics/definitions.ts'
 import { readProjectFile, readSources, walk } from '../architecture/source.ts'
 import { ObservedNode } from '../support/observed-node.ts'

@@ -5,7 +5,7 @@ import { BodyBuffer } from '../body/body-buffer.ts'
 import { FileBody } from '../body/file-body.ts'
 import { bodyTooLarge } from '../body/request-body.ts'
 import type { Application } from '../core/application.ts'
-import { chargedStream } from '../core/charged-stream.ts'
+import { chargedStream } from './charged-stream.ts'
 import {
   bodyBytes,
   type HttpRequest,

@@ -14,7 +14,7 @@ import {
   ok,
   takeTurn,
 } from '../core/action.ts'
-import { logAccountChange, logKeyChange } from '../core/change-log.ts'
+import { logAccountChange, logKeyChange } from './change-log.ts'
 import { encodeCreatedKey, refuseIdempotency } from './api-key-actions.ts'
 import { inBodyTerms, scopeFields, scopeOptions } from './key-scope-body.ts'
 

@@ -24,7 +24,7 @@ import {
   ok,
   takeTurn,
 } from '../core/action.ts'
-import { logKeyChange } from '../core/change-log.ts'
+import { logKeyChange } from './change-log.ts'
 import { IDEMPOTENCY_HEADER } from '../core/idempotency.ts'
 import { decodeExpiry, inBodyTerms, scopeFields, scopeOptions } from './key-scope-body.ts'
 

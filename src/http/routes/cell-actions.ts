@@ -26,7 +26,7 @@ import {
   ok,
   takeTurn,
 } from '../core/action.ts'
-import { logCellChange } from '../core/change-log.ts'
+import { logCellChange } from './change-log.ts'
 import { fingerprintOf, IDEMPOTENCY_HEADER, parseIdempotencyKey } from '../core/idempotency.ts'
 import { branchCell, sourceField } from './branch-actions.ts'
 

@@ -17,7 +17,7 @@ import {
   ownerActionWithQuery,
 } from '../../core/action.ts'
 import type { Audience } from '../../core/audience.ts'
-import { logAccountChange, logCellChange, logKeyChange } from '../../core/change-log.ts'
+import { logAccountChange, logCellChange, logKeyChange } from '../change-log.ts'
 import { asOwnerSees } from '../../core/problem.ts'
 import { transfer } from '../../core/transfer.ts'
 import { DEFAULT_MEMORY_LIMITS } from '../../quotas/memory-budgets.ts'
