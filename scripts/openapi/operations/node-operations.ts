@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { healthAnswer, readyAnswer } from '../../../src/http/answers/health-answers.ts'
+import { healthAnswer, readyAnswer } from '../../../src/http/answers/status-answers.ts'
 import { statusAnswer } from '../../../src/http/answers/status-answers.ts'
 import type { Operations } from '../operation.ts'
 

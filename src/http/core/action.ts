@@ -165,18 +165,18 @@ export const {
   action: archiveAction,
   actionWith: archiveActionWith,
   actionWithQuery: archiveActionWithQuery,
-} = actionsOf(ownArchive, asTold)
+} = actionsOf(ownArchive, asShown)
 
 /**
  * Makes routes without and with a body, and with parameters in the query; the others take none.
  *
  * @param admit refuses the call, or returns it with its cell
- * @param told what the sender is told of an error in an admitted call
+ * @param shown what the sender sees of an error in an admitted call
  */
-function actionsOf<C extends Call>(admit: (call: Call) => C, told?: (call: C, error: unknown) => unknown) {
+function actionsOf<C extends Call>(admit: (call: Call) => C, shown?: (call: C, error: unknown) => unknown) {
   const perform = (call: Call, run: (call: C) => Answer | Promise<Answer>) => {
     const admitted = admit(call)
-    return told === undefined ? run(admitted) : telling(admitted, run, told)
+    return shown === undefined ? run(admitted) : showing(admitted, run, shown)
   }
   return {
     action: (run: (call: C) => Answer | Promise<Answer>): Action => ({
@@ -212,15 +212,15 @@ function actionsOf<C extends Call>(admit: (call: Call) => C, told?: (call: C, er
   }
 }
 
-async function telling<C extends Call>(
+async function showing<C extends Call>(
   call: C,
   run: (call: C) => Answer | Promise<Answer>,
-  told: (call: C, error: unknown) => unknown,
+  shown: (call: C, error: unknown) => unknown,
 ): Promise<Answer> {
   try {
     return await run(call)
   } catch (error) {
-    throw told(call, error)
+    throw shown(call, error)
   }
 }
 
@@ -267,7 +267,7 @@ function ownArchive(call: Call): ArchiveCall {
 const TELLING: readonly CellErrorCode[] = ['backup_not_found', 'invalid_version', 'invalid_request']
 
 /** No account may learn from the kind of refusal whether a cell that is not its own exists. */
-export function asTold(
+export function asShown(
   { accountId, cell }: Pick<ArchiveCall, 'accountId' | 'cell'>,
   error: unknown,
 ): unknown {

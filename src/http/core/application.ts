@@ -1,4 +1,4 @@
-import { channels, type RequestTrace, traced } from '../../base/async/channels.ts'
+import { type RequestTrace, channels, traced } from '../../base/async/channels.ts'
 import type { Clock } from '../../base/clock.ts'
 import { isCellId } from '../../base/files/store-paths.ts'
 import { isSilent } from '../../base/log.ts'
@@ -8,16 +8,8 @@ import { InProcessService } from '../../service/in-process-service.ts'
 import { CellStore } from '../../store/cell-store.ts'
 import type { CellDirectory } from '../../store/cells/cell-directory.ts'
 import { FileBody, isSqliteType } from '../body/file-body.ts'
-import { checkEncoding, type JsonBody, readJson } from '../body/request-body.ts'
-import {
-  type AccessLogger,
-  DEFAULT_HTTP_LIMITS,
-  type HandlerOptions,
-  type HttpLimits,
-  type HttpLogger,
-  REQUEST_DEADLINE_MS_DEFAULT,
-  warningLogger,
-} from '../handler-options.ts'
+import { type JsonBody, checkEncoding, readJson } from '../body/request-body.ts'
+import { type AccessLogger, DEFAULT_HTTP_LIMITS, type HandlerOptions, type HttpLimits, type HttpLogger, REQUEST_DEADLINE_MS_DEFAULT, warningLogger } from '../handler-options.ts'
 import { servedDocument } from '../openapi/served-document.ts'
 import { BackupCharges } from '../quotas/backup-charges.ts'
 import { BackupReads } from '../quotas/backup-reads.ts'
@@ -31,19 +23,13 @@ import type { NodeView } from '../routes/node/node-view.ts'
 import { RequestCounts, SLOW_MS } from '../routes/node/request-counts.ts'
 import type { Action, Answer, Call, HttpContext } from './action.ts'
 import { type Audience, TENANTS } from './audience.ts'
-import { withCommonHeaders } from './common-headers.ts'
-import {
-  bodyBytes,
-  type HttpRequest,
-  type HttpResponse,
-  NOT_MODIFIED,
-  RequestAborted,
-} from './http-message.ts'
-import { Permit } from './permit.ts'
+import { withCommonHeaders } from './http-message.ts'
+import { type HttpRequest, type HttpResponse, NOT_MODIFIED, RequestAborted, bodyBytes } from './http-message.ts'
+import { Permit } from './audience.ts'
 import { problemResponse, shuttingDown } from './problem.ts'
-import { requestIdOf } from './request-id.ts'
 import { checkScope } from './route-scopes.ts'
 import { type Match, Router } from './router.ts'
+import { randomUUID } from 'node:crypto'
 
 export interface ApplicationOptions extends HandlerOptions {
   /** Where requests are counted; several applications can share it. */
@@ -133,8 +119,8 @@ export class Application {
     const requestId = requestIdOf(request.header('x-request-id'))
     const match = this.#router.match(request.path)
     const trace = () => ({ requestId, method: request.method, route: match?.resource.path ?? null })
-    return traced<RequestTrace, HttpResponse>(channels.request, trace, (told) =>
-      this.#handle(request, match, requestId, told),
+    return traced<RequestTrace, HttpResponse>(channels.request, trace, (requestTrace) =>
+      this.#handle(request, match, requestId, requestTrace),
     )
   }
 
@@ -142,7 +128,7 @@ export class Application {
     request: HttpRequest,
     match: Match | undefined,
     requestId: string,
-    told: RequestTrace | undefined,
+    requestTrace: RequestTrace | undefined,
   ): Promise<HttpResponse> {
     const startedAt = this.clock.monotonic()
     let response: HttpResponse
@@ -160,7 +146,7 @@ export class Application {
     }
     const ms = this.clock.monotonic() - startedAt
     this.#note(request, match, { requestId, status: response.status, code, ms })
-    if (told !== undefined) Object.assign(told, { accountId: request.accountId, status: response.status })
+    if (requestTrace !== undefined) Object.assign(requestTrace, { accountId: request.accountId, status: response.status })
     return response
   }
 
@@ -298,4 +284,14 @@ function respond(answer: Answer, requestId: string): HttpResponse {
     { status, headers: { ...type, ...headers }, body: answer.json, stream: answer.stream },
     requestId,
   )
+}
+
+/** Ids of common tracing systems. Anything else could smuggle markup or line breaks into logs and pages. */
+const SANE = /^[A-Za-z0-9._:/+=@-]{1,128}$/
+const API_KEY = /_sk_/
+
+/** The id that the client gave its request, if it is well-formed; otherwise a new one. */
+export function requestIdOf(inbound: string | undefined): string {
+  // A request id goes to the log, and an API key must not (invariant 12).
+  return inbound !== undefined && SANE.test(inbound) && !API_KEY.test(inbound) ? inbound : randomUUID()
 }

@@ -1,7 +1,7 @@
 import { Budget } from '../../base/fairness/budget.ts'
 import type { Quotas } from '../../catalog/account-quotas.ts'
 import type { HttpRequest } from '../core/http-message.ts'
-import { whileAsked } from '../core/while-asked.ts'
+import { whileConnected } from '../core/http-message.ts'
 
 /** All accounts together may have so many times one account's share under way. */
 const SHARES = 4
@@ -36,7 +36,7 @@ export class BackupReads {
   ): Promise<T> {
     if (accountId !== undefined) this.#running?.take(accountId, 1)
     try {
-      return await whileAsked(request, read)
+      return await whileConnected(request, read)
     } finally {
       // What was cancelled has ended by now.
       if (accountId !== undefined) this.#running?.release(accountId, 1)

@@ -5,7 +5,6 @@ import { CellError, isCellError } from '../../errors.ts'
 import type { CellService, ExecuteOptions } from '../../service/cell-service.ts'
 import { type CellOperation, READ_OPERATIONS, type ResultOf, routeOf } from '../../service/operations.ts'
 import type { CellDirectory } from '../../store/cells/cell-directory.ts'
-import { ReservedBytes } from '../body/reserved-bytes.ts'
 import { StoredBytes } from './stored-bytes.ts'
 
 /** Of the room that is left, what all first runs of operations may take together, so that no number of small ones keeps out a large one. */
@@ -220,5 +219,37 @@ export class StoredBytesQuota {
     return index === undefined
       ? error
       : new CellError(error.code, error.message, { ...error.details, index, cause })
+  }
+}
+
+/** A part of what an account has reserved. */
+export interface Reservation {
+  readonly bytes: number
+  /** 0 ends it. */
+  set(bytes: number): void
+}
+
+/** Bytes that accounts do not store yet but may be about to, so that all that is under way counts together. */
+export class ReservedBytes {
+  readonly #sums = new Map<string, number>()
+
+  sumOf(accountId: string): number {
+    return this.#sums.get(accountId) ?? 0
+  }
+
+  /** @returns a new reservation, of 0 bytes */
+  of(accountId: string): Reservation {
+    let held = 0
+    return {
+      get bytes() {
+        return held
+      },
+      set: (bytes) => {
+        const sum = this.sumOf(accountId) + bytes - held
+        if (sum === 0) this.#sums.delete(accountId)
+        else this.#sums.set(accountId, sum)
+        held = bytes
+      },
+    }
   }
 }

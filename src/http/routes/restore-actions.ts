@@ -1,32 +1,12 @@
 import * as z from 'zod'
-import type {
-  BackupProgressEvent,
-  PlanOptions,
-  RestoreOptions,
-  RestorePlan,
-  RestoreResult,
-} from '../../backup/versions/backup-types.ts'
+import type { BackupProgressEvent, PlanOptions, RestoreOptions, RestorePlan, RestoreResult } from '../../backup/versions/backup-types.ts'
 import { definedOnly } from '../../base/options/option-shapes.ts'
 import { cellNotFound } from '../../catalog/cell-registry.ts'
 import { CellError } from '../../errors.ts'
 import { flag, text } from '../../service/json/fields.ts'
-import { durationOf, timeOf } from '../../service/json/time.ts'
-import { decodeTime, time } from '../../service/json/time.ts'
-import type {
-  RestoreDocument,
-  RestorePlanDocument,
-  RestoreStatusDocument,
-} from '../answers/backup-answers.ts'
-import {
-  type Answer,
-  type ArchiveCall,
-  archiveAction,
-  archiveActionWith,
-  asTold,
-  ok,
-  takeTurn,
-} from '../core/action.ts'
-import { prefersAsync } from '../core/prefer.ts'
+import { decodeTime, durationOf, time, timeOf } from '../../service/json/time.ts'
+import type { RestoreDocument, RestorePlanDocument, RestoreStatusDocument } from '../answers/backup-answers.ts'
+import { type Answer, type ArchiveCall, archiveAction, archiveActionWith, asShown, ok, takeTurn } from '../core/action.ts'
 import { transfer } from '../core/transfer.ts'
 import type { BegunRestore } from './begun-restores.ts'
 
@@ -77,7 +57,7 @@ export const restore = archiveActionWith(restoreSchema, async (call, body) => {
       await context.service.confirmRecord(cellId)
       return restored
     } catch (error) {
-      throw asTold(call, error)
+      throw asShown(call, error)
     } finally {
       charge?.move(moved)
       arrival?.release()
@@ -207,4 +187,15 @@ function encodeStatus({ id, startedAt, progress, end }: BegunRestore): RestoreSt
     result: outcome !== undefined && 'result' in outcome ? encodeRestore(outcome.result) : null,
     problem: outcome !== undefined && 'problem' in outcome ? outcome.problem : null,
   }
+}
+
+/**
+ * Whether the client asks for an answer before the work is done: RFC 7240, `Prefer: respond-async`. Preferences are separated
+ * by commas, and a quoted value may hold any text.
+ */
+export function prefersAsync(header: string | undefined): boolean {
+  if (header === undefined) return false
+  // A quote that nothing closes takes the rest. So it always matches, and no header is read again from each of its quotes.
+  const preferences = header.replaceAll(/"(?:[^"\\]|\\.?)*(?:"|$)/g, '""').split(',')
+  return preferences.some((each) => /^\s*respond-async\s*(?:=\s*(?:""\s*)?)?(?:;|$)/i.test(each))
 }

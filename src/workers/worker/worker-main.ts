@@ -99,7 +99,6 @@ class WorkerMain {
       cells,
       send: (message) => out.send(message),
       batch: () => this.#batch,
-      ended: () => batches.otherWorkEnded(),
     })
     this.#parts = { cells, batches, tasks }
   }

@@ -16,8 +16,6 @@ export interface WorkerTasksParts {
   send(message: FromWorker): void
   /** The end of the batch that runs; undefined if none does. */
   batch(): Promise<void> | undefined
-  /** Called when a task has started: what it did until then is nobody's receipt of a batch. */
-  ended(): void
 }
 
 /** Each holds up the worker for some milliseconds: it flushes files, or closes or opens a cell. */
@@ -102,8 +100,6 @@ export class WorkerTasks {
       void value.then(reply, refuse).finally(() => this.#running.delete(id))
     } catch (error) {
       refuse(error)
-    } finally {
-      this.#parts.ended()
     }
   }
 

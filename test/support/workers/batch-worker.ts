@@ -93,10 +93,6 @@ export class BatchWorker {
     await this.#runner.run(wire)
   }
 
-  otherWorkEnded(): void {
-    this.#runner.otherWorkEnded()
-  }
-
   /** Runs what has to succeed, without a batch. */
   sql(cellId: string, text: string): unknown[] {
     return this.cells.handle(cellId).sql(text).rows

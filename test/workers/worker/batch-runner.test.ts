@@ -294,30 +294,6 @@ test('one operation runs, however long it takes, and changes of a cell are not h
   expect(rows(a)).toEqual([1, 2])
 })
 
-test('what it takes to receive a long body is its cell’s time; what other work takes is not', async () => {
-  const clock = new FakeClock()
-  const directory = path.join(tempDirectory('cellstore-received'), 'worker')
-  const worker = new BatchWorker(directory, { clock }, undefined, { processorMs: () => clock.monotonic() })
-  const [a, b] = [newCellId(), newCellId()]
-  for (const id of [a, b]) worker.cells.files.write(id)
-  const get = { cellId: a, operation: { op: 'kv.get', key: 'k' } } as const
-  const long = { cellId: b, operation: requestOf('sql', { sql: 'SELECT 1' }) }
-  let last: BatchMessage | undefined
-  worker.onWrite = (messages) => {
-    last = messages.at(-1)
-  }
-  await worker.run([[get], [long]])
-  expect(last).not.toHaveProperty('spent')
-  clock.advance(7)
-  worker.otherWorkEnded()
-  clock.advance(2)
-  await worker.run([[get], [long]])
-  expect(last).toMatchObject({ type: 'done', spent: [[1, 2]] })
-  clock.advance(2)
-  await worker.run([[get]])
-  expect(last).not.toHaveProperty('spent')
-})
-
 test.each(['by the batch', 'by a task before it'])(
   'a long log that a killed worker has left is cut before anything is written over it: the cell is opened %s',
   async (opened) => {

@@ -27,7 +27,6 @@ function tasksOver(open: () => unknown, exists = true) {
       cells: { local } as unknown as WorkerCells,
       send: (message) => sent.push(message),
       batch: noBatch,
-      ended: () => {},
     }),
   }
 }
@@ -94,7 +93,6 @@ describe('After a worker was killed around a COMMIT, the next one says', () => {
       cells: { local: next.cells } as WorkerCells,
       send: (message) => sent.push(message),
       batch: noBatch,
-      ended: () => {},
     })
     tasks.run(1, { task: 'was-committed', cellId, before: killed.before })
     return sent.map((message) => (message.type === 'reply' ? message.value : message))
@@ -133,7 +131,6 @@ test('a cell is restored once the batch under way has told what it has committed
     cells,
     send: ({ type }) => told.push(type),
     batch: () => batch,
-    ended: () => {},
   })
   const options = { isNewest: true, version: 'restored', last: '', line: 0 }
   tasks.run(1, { task: 'install', cellId: cellIds[0] as string, options })
