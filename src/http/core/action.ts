@@ -13,7 +13,6 @@ import type { FileBody } from '../body/file-body.ts'
 import type { JsonBody } from '../body/request-body.ts'
 import type { HttpLimits } from '../handler-options.ts'
 import type { BackupCharges } from '../quotas/backup-charges.ts'
-import type { BackupReads } from '../quotas/backup-reads.ts'
 import type { KeptBackups } from '../quotas/kept-backups.ts'
 import type { OpenStreams } from '../quotas/open-streams.ts'
 import type { StoredBytesQuota } from '../quotas/stored-bytes-quota.ts'
@@ -27,7 +26,6 @@ export interface HttpContext {
   readonly service: CellService
   readonly limits: HttpLimits
   readonly backupCharges: BackupCharges
-  readonly backupReads: BackupReads
   readonly restores: BegunRestores
   readonly streams: OpenStreams
   /** What of an error its reader may see. */
@@ -222,6 +220,15 @@ async function showing<C extends Call>(
   } catch (error) {
     throw shown(call, error)
   }
+}
+
+/** Reads of the object store what is stored of a cell, in a turn of the account. @throws as `BackupCharges.read()` */
+export async function readBackups<T>(call: ArchiveCall, read: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const { context, request, accountId } = call
+  return await context.backupCharges.read(accountId, request, async (signal) => {
+    await takeTurn(call, accountId ?? '')
+    return await read(signal)
+  })
 }
 
 /** Waits for the account's turn at the event loop. Its key may have been revoked meanwhile. @throws as `Permit.check()` */

@@ -12,7 +12,6 @@ import { type JsonBody, checkEncoding, readJson } from '../body/request-body.ts'
 import { type AccessLogger, DEFAULT_HTTP_LIMITS, type HandlerOptions, type HttpLimits, type HttpLogger, REQUEST_DEADLINE_MS_DEFAULT, warningLogger } from '../handler-options.ts'
 import { servedDocument } from '../openapi/served-document.ts'
 import { BackupCharges } from '../quotas/backup-charges.ts'
-import { BackupReads } from '../quotas/backup-reads.ts'
 import { KeptBackups } from '../quotas/kept-backups.ts'
 import { BodyCharge, MemoryBudgets, type MemoryUse, UnsentCharge } from '../quotas/memory-budgets.ts'
 import { OpenStreams } from '../quotas/open-streams.ts'
@@ -81,7 +80,6 @@ export class Application {
       limits,
       storedBytes,
       backupCharges: new BackupCharges(quotas, store.clock),
-      backupReads: new BackupReads(quotas),
       restores: new BegunRestores(store.clock),
       streams: new OpenStreams(limits.streams, options.shutdown),
       show: audience.show,

@@ -9,7 +9,7 @@ import {
   cellActionWith,
   emptyBody,
   ok,
-  takeTurn,
+  readBackups,
 } from '../core/action.ts'
 import { transfer } from '../core/transfer.ts'
 
@@ -34,12 +34,11 @@ function backUpAs(kind: BackupKind): Action {
 }
 
 export const listBackups = archiveActionWithQuery(['cursor', 'limit'], async (call, query) => {
-  const { context, request, accountId, cellId } = call
-  const { service, store, limits, backupReads } = context
+  const { context, accountId, cellId } = call
+  const { service, store, limits } = context
   const limit = query.limit(limits.pageDefault, store.settings.limits.pageMax)
   const page = definedOnly({ cursor: query.text('cursor'), limit, accountId })
-  const list = await backupReads.run(accountId, request, async (signal) => {
-    await takeTurn(call, accountId ?? '')
+  const list = await readBackups(call, async (signal) => {
     // Only the object store can say whether there is such a cell.
     if (call.cell === undefined && accountId !== undefined) context.backupCharges.beginRead(accountId)
     return await service.backups.list(cellId, { ...page, signal })

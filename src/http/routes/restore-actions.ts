@@ -6,7 +6,7 @@ import { CellError } from '../../errors.ts'
 import { flag, text } from '../../service/json/fields.ts'
 import { decodeTime, durationOf, time, timeOf } from '../../service/json/time.ts'
 import type { RestoreDocument, RestorePlanDocument, RestoreStatusDocument } from '../answers/backup-answers.ts'
-import { type Answer, type ArchiveCall, archiveAction, archiveActionWith, asShown, ok, takeTurn } from '../core/action.ts'
+import { type Answer, type ArchiveCall, archiveAction, archiveActionWith, asShown, ok, readBackups } from '../core/action.ts'
 import { transfer } from '../core/transfer.ts'
 import type { BegunRestore } from './begun-restores.ts'
 
@@ -75,11 +75,10 @@ export const restore = archiveActionWith(restoreSchema, async (call, body) => {
  * @throws `cell_not_found`
  */
 async function checkBackups(call: ArchiveCall): Promise<void> {
-  const { context, request, accountId, cellId } = call
-  await context.backupReads.run(accountId, request, async (signal) => {
-    await takeTurn(call, accountId ?? '')
-    await context.service.backups.list(cellId, definedOnly({ accountId, limit: 1, signal }))
-  })
+  const { context, accountId, cellId } = call
+  await readBackups(call, (signal) =>
+    context.service.backups.list(cellId, definedOnly({ accountId, limit: 1, signal })),
+  )
 }
 
 /** @throws `invalid_request` for a time that is none */
@@ -90,11 +89,10 @@ function decodeMoment({ version, timestamp: text }: RestoreBody) {
 
 /** What the restore would do. */
 async function plan(call: ArchiveCall, options: PlanOptions): Promise<Answer> {
-  const { context, request, accountId, cellId } = call
-  const planned = await context.backupReads.run(accountId, request, async (signal) => {
-    await takeTurn(call, accountId ?? '')
-    return await context.service.backups.plan(cellId, { ...options, signal })
-  })
+  const { context, cellId } = call
+  const planned = await readBackups(call, (signal) =>
+    context.service.backups.plan(cellId, { ...options, signal }),
+  )
   // For a moment it may have waited for long, until the account could ship.
   call.permit?.check()
   return ok(encodePlan(planned))

@@ -8,7 +8,7 @@ import { flag, text } from '../../../service/json/fields.ts'
 import { timeOf } from '../../../service/json/time.ts'
 import type { PurgedCell } from '../../../store/cells/cell-directory.ts'
 import type { PinDocument, RetentionDocument } from '../../answers/backup-answers.ts'
-import { type ArchiveCall, archiveAction, archiveActionWith, ok, takeTurn } from '../../core/action.ts'
+import { type ArchiveCall, archiveAction, archiveActionWith, ok, readBackups } from '../../core/action.ts'
 import { whileConnected } from '../../core/http-message.ts'
 
 /** Which versions of a cell stay. Its account may look; only the store's owner changes it. */
@@ -16,11 +16,9 @@ import { whileConnected } from '../../core/http-message.ts'
 /** What the plans say of each version. */
 export const getRetention = archiveAction(async (call) => {
   const retention = retentionOf(call)
-  const { context, request, accountId, cellId } = call
-  const judged = await context.backupReads.run(accountId, request, async (signal) => {
-    await takeTurn(call, accountId ?? '')
-    return await retention.prune(cellId, { dryRun: true, signal })
-  })
+  const judged = await readBackups(call, (signal) =>
+    retention.prune(call.cellId, { dryRun: true, signal }),
+  )
   return ok(encodePruned(judged))
 })
 
