@@ -21,9 +21,9 @@ const INDIRECT: readonly (readonly [file: string, message: string])[] = [
   ],
   [
     'src/store/open/local-cells.ts',
-    'disk error: the cell is kept closed until a check proves its files whole',
+    'disk error: the cell is quarantined until a check proves its files whole',
   ],
-  ['src/store/open/local-cells.ts', 'the cell is damaged; it is kept closed until it is restored'],
+  ['src/store/open/local-cells.ts', 'the cell is damaged: it is quarantined until it is restored'],
   ['src/store/open/local-cells.ts', 'upkeep of the cell failed'],
   [
     'src/store/start/prefix-entry.ts',

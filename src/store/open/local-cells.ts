@@ -318,9 +318,9 @@ export class LocalCells implements CellProvider {
     const reason = isQuarantined ? err.details.reason : undefined
     const what =
       reason === 'io_error'
-        ? 'disk error: the cell is kept closed until a check proves its files whole'
+        ? 'disk error: the cell is quarantined until a check proves its files whole'
         : isQuarantined
-          ? 'the cell is damaged; it is kept closed until it is restored'
+          ? 'the cell is damaged: it is quarantined until it is restored'
           : 'upkeep of the cell failed'
     this.settings.log.error({ cellId: id, err }, what)
   }
