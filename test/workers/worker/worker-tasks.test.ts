@@ -150,17 +150,15 @@ function tasksInTurns() {
     beginRestore: (cellId: string) => void done.push(`restore ${cellId}`),
   }
   const sent: FromWorker[] = []
-  const ended = vi.fn()
   const send = (message: FromWorker) => void sent.push(message)
   const tasks = new WorkerTasks({
     cells: cells as unknown as WorkerCells,
     send,
     batch: noBatch,
-    ended,
   })
   const cut = (id: number, cellId: string) =>
     tasks.run(id, { task: 'cut', cellId, call: { method: 'end', args: [] } })
-  return { tasks, done, sent, ended, cut }
+  return { tasks, done, sent, cut }
 }
 
 const turn = () => new Promise((resolve) => setImmediate(resolve))
@@ -217,17 +215,4 @@ test('a cell with a task that waits is in use, so that its record is kept; a tas
   expect(tasks.isBusyWith('a')).toBe(false)
   expect(done).toEqual(['close a', 'cut a'])
   expect(sent.map((message) => message.type === 'reply' && message.value)).toEqual([true, undefined])
-})
-
-test('what a task takes counts for no batch, whoever has it start', async () => {
-  const { tasks, ended, cut } = tasksInTurns()
-  cut(1, 'a')
-  await turn()
-  expect(ended).toHaveBeenCalledTimes(1)
-  cut(2, 'b')
-  tasks.before('b')
-  expect(ended).toHaveBeenCalledTimes(2)
-  cut(3, 'c')
-  tasks.startAll()
-  expect(ended).toHaveBeenCalledTimes(3)
 })
