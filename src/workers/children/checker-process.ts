@@ -47,27 +47,29 @@ export class CheckerProcess {
     this.#link.yieldToOthers()
   }
 
-  get ended(): Promise<void> {
-    return this.#link.ended
-  }
-
   kill(): void {
     this.#link.kill()
   }
 
   /**
+   * @param signal ends the process
    * @returns undefined if the process ended without an outcome: somebody killed it, or the task took too much time or memory
-   * @throws as the task
+   * @throws as the task; the signal's reason
    */
-  async run(task: ToChecker): Promise<{ value: string | undefined } | undefined> {
-    const timer = this.#clock.setTimer(() => this.kill(), this.#msMax)
+  async run(task: ToChecker, signal?: AbortSignal): Promise<{ value: string | undefined } | undefined> {
+    const kill = () => this.kill()
+    const timer = this.#clock.setTimer(kill, this.#msMax)
+    signal?.addEventListener('abort', kill, { once: true })
     try {
-      this.#link.send(task)
-      await this.ended
+      if (signal?.aborted) kill()
+      else this.#link.send(task)
+      await this.#link.ended
     } finally {
       timer.cancel()
+      signal?.removeEventListener('abort', kill)
     }
     if (this.#done?.error !== undefined) throw fromWireError(this.#done.error)
+    if (this.#done === undefined) signal?.throwIfAborted()
     return this.#done
   }
 }

@@ -52,15 +52,11 @@ export class ImportProcesses {
     const growth = new FileGrowth(this.#clock, target, (size) => {
       if (size > rules.cellBytesMax) checker.kill()
     })
-    const abandon = () => checker.kill()
-    over.addEventListener('abort', abandon, { once: true })
     try {
-      if ((await checker.run({ kind: 'import', file: source, target, rules })) !== undefined) return
+      if ((await checker.run({ kind: 'import', file: source, target, rules }, over)) !== undefined) return
     } finally {
       growth.stop()
-      over.removeEventListener('abort', abandon)
     }
-    over.throwIfAborted()
     checkSize(growth.sizeBytes, rules)
     throw invalidDatabase('Its check took too much time or memory')
   }
