@@ -75,10 +75,10 @@ export class BackupCharges {
    */
   begin(accountId: string): FileCharge {
     this.#running?.take(accountId, 1)
-    let isHeld = true
+    let isTaken = true
     const release = () => {
-      if (isHeld) this.#running?.release(accountId, 1)
-      isHeld = false
+      if (isTaken) this.#running?.release(accountId, 1)
+      isTaken = false
     }
     try {
       if (this.#mib !== undefined) this.#chargeFirst(accountId, this.#mib)
@@ -91,7 +91,7 @@ export class BackupCharges {
 
   /**
    * Begins what reads the object store: a restore, of which many of an account may wait for their turn, or the search for a
-   * cell that the catalog does not have. Nothing of it is held.
+   * cell that the catalog does not have. It takes no place.
    *
    * @throws `rate_limited` if the account has used up its share
    */

@@ -71,19 +71,19 @@ export class StoredBytesQuota {
 
   /** For one import or restore: its bytes count before a cell has them, so that several at once share what is left. */
   arrival(accountId: string): Arrival {
-    const held = this.#reserved.of(accountId)
+    const own = this.#reserved.of(accountId)
     let cell: string | undefined
     const release = () => {
       if (cell !== undefined && this.#arrivals.get(cell) === release) this.#arrivals.delete(cell)
-      held.set(0)
+      own.set(0)
     }
     const take = (cellId: string, bytes: number, replaced = 0) => {
       const max = this.#maxOf(accountId)
       if (max === undefined) return
-      const usage = this.#usageOf(accountId) - held.bytes - replaced
+      const usage = this.#usageOf(accountId) - own.bytes - replaced
       const has = `The account stores or is about to store ${usage} bytes, and this database has ${bytes}`
       if (bytes > replaced && usage + bytes > max) throw quotaExceeded('bytesMax', has, max, usage)
-      held.set(Math.max(0, bytes - replaced))
+      own.set(Math.max(0, bytes - replaced))
       cell = cellId
       this.#arrivals.set(cellId, release)
     }
@@ -239,16 +239,16 @@ export class ReservedBytes {
 
   /** @returns a new reservation, of 0 bytes */
   of(accountId: string): Reservation {
-    let held = 0
+    let own = 0
     return {
       get bytes() {
-        return held
+        return own
       },
       set: (bytes) => {
-        const sum = this.sumOf(accountId) + bytes - held
+        const sum = this.sumOf(accountId) + bytes - own
         if (sum === 0) this.#sums.delete(accountId)
         else this.#sums.set(accountId, sum)
-        held = bytes
+        own = bytes
       },
     }
   }

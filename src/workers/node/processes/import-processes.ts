@@ -10,6 +10,8 @@ import { type Stats, stat } from 'node:fs'
 
 /** Checks that run at the same time: each takes a core. */
 const AT_ONCE = 2
+/** So long a process may write before anybody looks. */
+const LOOK_EVERY_MS = 50
 
 /**
  * Checks imported databases, each in a process of its own, and ends those that take too long. An account has one check at a
@@ -49,7 +51,7 @@ export class ImportProcesses {
   async #check({ source, target, bytes, rules, signal }: CellBuild): Promise<void> {
     const over = AbortSignal.any(signal === undefined ? [this.#stop.signal] : [this.#stop.signal, signal])
     const checker = new CheckerProcess(bytes, this.#clock, this.#log)
-    const growth = new FileGrowth(this.#clock, target, (size) => {
+    const growth = watchSize(this.#clock, target, (size) => {
       if (size > rules.cellBytesMax) checker.kill()
     })
     try {
@@ -57,7 +59,7 @@ export class ImportProcesses {
     } finally {
       growth.stop()
     }
-    checkSize(growth.sizeBytes, rules)
+    checkSize(growth.bytes(), rules)
     throw invalidDatabase('Its check took too much time or memory')
   }
 }
@@ -66,40 +68,24 @@ function stopping(): CellError {
   return new CellError('shutting_down', 'The node is stopping. Nothing was imported.')
 }
 
-/** So long a process may write before anybody looks. */
-const EVERY_MS = 50
-
-/** Looks again and again how large a file is that another process writes. */
-class FileGrowth {
-  readonly #clock: Clock
-  readonly #file: string
-  readonly #seen: (bytes: number) => void
-  #timer: Timer
-  #isOver = false
+/** Looks again and again how large a file is that another process writes. @param onSize called with each size */
+function watchSize(clock: Clock, file: string, onSize: (bytes: number) => void) {
+  let isOver = false
   /** As it was seen last; 0 while there is no file. */
-  sizeBytes = 0
-
-  /** @param seen is called with each size */
-  constructor(clock: Clock, file: string, seen: (bytes: number) => void) {
-    this.#clock = clock
-    this.#file = file
-    this.#seen = seen
-    this.#timer = this.#wait()
-  }
-
-  stop(): void {
-    this.#isOver = true
-    this.#timer.cancel()
-  }
-
-  #wait(): Timer {
-    return this.#clock.setTimer(() => stat(this.#file, (_, found?: Stats) => this.#take(found)), EVERY_MS)
-  }
-
-  #take(found: Stats | undefined): void {
-    if (this.#isOver) return
-    this.sizeBytes = found?.size ?? 0
-    this.#seen(this.sizeBytes)
-    this.#timer = this.#wait()
+  let bytes = 0
+  const look = () =>
+    stat(file, (_, found?: Stats) => {
+      if (isOver) return
+      bytes = found?.size ?? 0
+      onSize(bytes)
+      timer = clock.setTimer(look, LOOK_EVERY_MS)
+    })
+  let timer = clock.setTimer(look, LOOK_EVERY_MS)
+  return {
+    bytes: () => bytes,
+    stop: () => {
+      isOver = true
+      timer.cancel()
+    },
   }
 }
