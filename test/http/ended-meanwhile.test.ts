@@ -1,8 +1,6 @@
 import { once } from 'node:events'
 import fs from 'node:fs'
-import type { AddressInfo } from 'node:net'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { NodeServer } from '../../src/http/server/node-server.ts'
+import { beforeEach, describe, expect, test } from 'vitest'
 import type { CellService } from '../../src/service/cell-service.ts'
 import { InProcessService } from '../../src/service/in-process-service.ts'
 import { Bench } from '../support/http/bench.ts'
@@ -15,7 +13,6 @@ import { BOUNDS } from '../support/request-bounds.ts'
 const EXPIRES_AFTER_MS = 5_000
 
 const bench = Bench.perTest(viaFetch, { store: { openCellsMax: 1 } })
-let server: NodeServer
 let port: number
 let keyId: string
 let key: string
@@ -40,12 +37,7 @@ beforeEach(async () => {
     exportCell: (cellId, options) =>
       inProcess.exportCell(cellId, { ...options, onProgress: () => whileCopied() }),
   }
-  server = new NodeServer(bench.store, { service: service as CellService })
-  port = ((await server.start({ host: '127.0.0.1', port: 0 })) as AddressInfo).port
-})
-
-afterEach(async () => {
-  await server.stop({ drainMs: 0 })
+  ;({ port } = await bench.listen({ service: service as CellService }))
 })
 
 const revoke = () => void bench.store.apiKeys.revoke(bench.accountId, keyId)
