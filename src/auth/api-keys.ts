@@ -3,20 +3,37 @@ import type { Emitter } from '../base/async/emitter.ts'
 import type { Clock, Timer } from '../base/clock.ts'
 import { checkDisplayName } from '../base/options/display-name.ts'
 import type { Limits } from '../base/options/limits.ts'
-import { type Given, type Shape, checkOptions, judgedByReader, maybe, orNull } from '../base/options/option-shapes.ts'
-import { PAGING, cutPage, pageLimit } from '../base/paging.ts'
+import {
+  checkOptions,
+  type Given,
+  judgedByReader,
+  maybe,
+  orNull,
+  type Shape,
+} from '../base/options/option-shapes.ts'
+import { cutPage, PAGING, pageLimit } from '../base/paging.ts'
 import { RowCursors } from '../base/row-cursor.ts'
 import type { AccountQuotas } from '../catalog/account-quotas.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { CatalogCache } from '../catalog/catalog-cache.ts'
 import { cellNotFound } from '../catalog/cell-registry.ts'
+import type { Statement } from '../engine/sqlite.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { type Accounts, assertAccount } from './accounts.ts'
 import { hashApiKey, hintOf, makeApiKey, parseApiKey } from './api-key.ts'
-import { type ApiKeyListOptions, type ApiKeyPage, type ApiKeyRecord, type CreateApiKeyOptions, type CreatedApiKey, type RotateApiKeyOptions, type RotatedApiKey, type VerifiedApiKey, hasEnded } from './api-key-records.ts'
+import {
+  type ApiKeyListOptions,
+  type ApiKeyPage,
+  type ApiKeyRecord,
+  type CreateApiKeyOptions,
+  type CreatedApiKey,
+  hasEnded,
+  type RotateApiKeyOptions,
+  type RotatedApiKey,
+  type VerifiedApiKey,
+} from './api-key-records.ts'
 import { ApiKeyTable, type KeyRow } from './api-key-table.ts'
-import { KEY_SCOPE, type KeyScope, checkExpiry, covers, forbidden, scopeOf } from './key-scope.ts'
-import type { Statement } from '../engine/sqlite.ts'
+import { checkExpiry, covers, forbidden, KEY_SCOPE, type KeyScope, scopeOf } from './key-scope.ts'
 
 export interface ApiKeysParts {
   catalog: Catalog

@@ -1,8 +1,7 @@
-import type { ChangeEvent, ChangesOptions } from './types.ts'
+import { createParser } from 'eventsource-parser'
 import { ConnectionLost } from './connection-lost.ts'
 import { ProblemError } from './problem-error.ts'
-import type { Problem } from './types.ts'
-import { createParser } from 'eventsource-parser'
+import type { ChangeEvent, ChangesOptions, Problem } from './types.ts'
 
 /** How a stream is asked for, and what is waited for before it is asked for again. */
 export interface ChangesSource {

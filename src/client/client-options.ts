@@ -1,6 +1,5 @@
 import { ArgumentError, checkNames } from './arguments.ts'
-import type { ChangesOptions } from './types.ts'
-import type { CallOptions } from './types.ts'
+import type { CallOptions, ChangesOptions } from './types.ts'
 
 /** How a client reaches a server. */
 export interface ClientOptions {

@@ -1,7 +1,7 @@
-import type { Limits } from '../base/options/limits.ts'
-import { CellError } from '../errors.ts'
 import { isError } from '../base/any-realm.ts'
+import type { Limits } from '../base/options/limits.ts'
 import { shownValue } from '../base/options/shown-value.ts'
+import { CellError } from '../errors.ts'
 
 /** A UTF-16 unit takes at most this many bytes in UTF-8. */
 const UTF8_BYTES_PER_UNIT_MAX = 3

@@ -1,10 +1,18 @@
+import { randomBytes } from 'node:crypto'
 import type { CellDatabase } from '../engine/cell-database.ts'
 import type { Statement } from '../engine/sqlite.ts'
 import type { Condition } from './condition.ts'
 import type { KvEntry } from './entry.ts'
-import { DELETE_IF, DELETE_LIVE, DELETE_RETURNING, GET_ENTRY, GET_EXPIRY, GET_VALUE, UPDATE_EXPIRY } from './queries.ts'
+import {
+  DELETE_IF,
+  DELETE_LIVE,
+  DELETE_RETURNING,
+  GET_ENTRY,
+  GET_EXPIRY,
+  GET_VALUE,
+  UPDATE_EXPIRY,
+} from './queries.ts'
 import { secondsLeft } from './ttl.ts'
-import { randomBytes } from 'node:crypto'
 
 /**
  * The KV statements of one open database, which end with it. Each is prepared with its first use: most of thousands of

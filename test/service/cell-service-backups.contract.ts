@@ -58,7 +58,9 @@ export function cellServiceBackupsContract(name: string, make: MakeService): voi
       await put('second')
       await service.backups.recoverIfLost(id, 'requested')
       expect(await value()).toBe('second')
-      await expect(service.backups.recoverIfLost(store.id, 'requested')).rejects.toMatchObject({ code: 'cell_not_found' })
+      await expect(service.backups.recoverIfLost(store.id, 'requested')).rejects.toMatchObject({
+        code: 'cell_not_found',
+      })
     })
 
     test('a cell whose local data is lost comes back by its recovery, which uses may share', async () => {
@@ -80,7 +82,9 @@ export function cellServiceBackupsContract(name: string, make: MakeService): voi
         second.service.backups.recoverIfLost(kept, 'requested'),
       ])
       expect(entry?.value).toBe('kept')
-      await expect(second.service.backups.recoverIfLost(never, 'requested')).rejects.toMatchObject({ code: 'no_backup' })
+      await expect(second.service.backups.recoverIfLost(never, 'requested')).rejects.toMatchObject({
+        code: 'no_backup',
+      })
     })
 
     test('a deleted cell comes back by a restore, and serves again', async () => {

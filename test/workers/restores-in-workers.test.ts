@@ -41,7 +41,9 @@ test('a restore that is refused for its size changes nothing', async () => {
     },
   }
   const [, large] = (await node.service.backups.list(id, {})).backups
-  await expect(node.service.backups.restore(id, { permit, version: large?.version ?? '' })).rejects.toMatchObject({
+  await expect(
+    node.service.backups.restore(id, { permit, version: large?.version ?? '' }),
+  ).rejects.toMatchObject({
     code: 'quota_exceeded',
     details: { limit: 1 },
   })

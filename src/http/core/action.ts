@@ -223,7 +223,10 @@ async function showing<C extends Call>(
 }
 
 /** Reads of the object store what is stored of a cell, in a turn of the account. @throws as `BackupCharges.read()` */
-export async function readBackups<T>(call: ArchiveCall, read: (signal: AbortSignal) => Promise<T>): Promise<T> {
+export async function readBackups<T>(
+  call: ArchiveCall,
+  read: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
   const { context, request, accountId } = call
   return await context.backupCharges.read(accountId, request, async (signal) => {
     await takeTurn(call, accountId ?? '')

@@ -1,4 +1,5 @@
-import { type RequestTrace, channels, traced } from '../../base/async/channels.ts'
+import { randomUUID } from 'node:crypto'
+import { channels, type RequestTrace, traced } from '../../base/async/channels.ts'
 import type { Clock } from '../../base/clock.ts'
 import { isCellId } from '../../base/files/store-paths.ts'
 import { isSilent } from '../../base/log.ts'
@@ -8,8 +9,16 @@ import { InProcessService } from '../../service/in-process-service.ts'
 import { CellStore } from '../../store/cell-store.ts'
 import type { CellDirectory } from '../../store/cells/cell-directory.ts'
 import { FileBody, isSqliteType } from '../body/file-body.ts'
-import { type JsonBody, checkEncoding, readJson } from '../body/request-body.ts'
-import { type AccessLogger, DEFAULT_HTTP_LIMITS, type HandlerOptions, type HttpLimits, type HttpLogger, REQUEST_DEADLINE_MS_DEFAULT, warningLogger } from '../handler-options.ts'
+import { checkEncoding, type JsonBody, readJson } from '../body/request-body.ts'
+import {
+  type AccessLogger,
+  DEFAULT_HTTP_LIMITS,
+  type HandlerOptions,
+  type HttpLimits,
+  type HttpLogger,
+  REQUEST_DEADLINE_MS_DEFAULT,
+  warningLogger,
+} from '../handler-options.ts'
 import { servedDocument } from '../openapi/served-document.ts'
 import { BackupCharges } from '../quotas/backup-charges.ts'
 import { KeptBackups } from '../quotas/kept-backups.ts'
@@ -21,14 +30,18 @@ import { BegunRestores } from '../routes/begun-restores.ts'
 import type { NodeView } from '../routes/node/node-view.ts'
 import { RequestCounts, SLOW_MS } from '../routes/node/request-counts.ts'
 import type { Action, Answer, Call, HttpContext } from './action.ts'
-import { type Audience, TENANTS } from './audience.ts'
-import { withCommonHeaders } from './http-message.ts'
-import { type HttpRequest, type HttpResponse, NOT_MODIFIED, RequestAborted, bodyBytes } from './http-message.ts'
-import { Permit } from './audience.ts'
+import { type Audience, Permit, TENANTS } from './audience.ts'
+import {
+  bodyBytes,
+  type HttpRequest,
+  type HttpResponse,
+  NOT_MODIFIED,
+  RequestAborted,
+  withCommonHeaders,
+} from './http-message.ts'
 import { problemResponse, shuttingDown } from './problem.ts'
 import { checkScope } from './route-scopes.ts'
 import { type Match, Router } from './router.ts'
-import { randomUUID } from 'node:crypto'
 
 export interface ApplicationOptions extends HandlerOptions {
   /** Where requests are counted; several applications can share it. */
@@ -144,7 +157,8 @@ export class Application {
     }
     const ms = this.clock.monotonic() - startedAt
     this.#note(request, match, { requestId, status: response.status, code, ms })
-    if (requestTrace !== undefined) Object.assign(requestTrace, { accountId: request.accountId, status: response.status })
+    if (requestTrace !== undefined)
+      Object.assign(requestTrace, { accountId: request.accountId, status: response.status })
     return response
   }
 

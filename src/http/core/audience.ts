@@ -1,11 +1,11 @@
-import { type VerifiedApiKey, hasEnded } from '../../auth/api-key-records.ts'
+import { hasEnded, type VerifiedApiKey } from '../../auth/api-key-records.ts'
+import type { KeyScope } from '../../auth/key-scope.ts'
 import { CellError, isCellError } from '../../errors.ts'
 import type { CellDirectory } from '../../store/cells/cell-directory.ts'
 import type { HttpLimits } from '../handler-options.ts'
 import { ROUTES, type Route } from '../routes/routes.ts'
 import type { HttpRequest } from './http-message.ts'
 import { asTenantsSee } from './problem.ts'
-import type { KeyScope } from '../../auth/key-scope.ts'
 
 /** Whom an application serves, and what they may do and see. */
 export interface Audience {

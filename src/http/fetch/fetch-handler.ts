@@ -5,12 +5,19 @@ import { BodyBuffer } from '../body/body-buffer.ts'
 import { FileBody } from '../body/file-body.ts'
 import { bodyTooLarge } from '../body/request-body.ts'
 import type { Application } from '../core/application.ts'
-import { chargedStream } from './charged-stream.ts'
-import { type BodyStream, type HttpRequest, NOT_MODIFIED, RequestAborted, type RequestBody, bodyBytes } from '../core/http-message.ts'
+import {
+  type BodyStream,
+  bodyBytes,
+  type HttpRequest,
+  NOT_MODIFIED,
+  RequestAborted,
+  type RequestBody,
+} from '../core/http-message.ts'
 import { splitTarget } from '../core/request-target.ts'
 import type { HandlerOptions } from '../handler-options.ts'
 import { applicationLoader } from '../server/application-loader.ts'
 import { LINGER_BYTES_MAX, LINGER_MS_MAX } from '../server/linger.ts'
+import { chargedStream } from './charged-stream.ts'
 
 /**
  * The HTTP interface as a Fetch handler, for Hono and every other framework that uses `Request` and `Response`. The first

@@ -18,12 +18,7 @@ export class KeptBackups {
   /** By cell, while its backups are made or counted. */
   readonly #made = new Map<string, MadeBackups>()
 
-  constructor(
-    max: number,
-    requested: RequestedBackups,
-    service: Pick<CellService, 'backups'>,
-    clock: Clock,
-  ) {
+  constructor(max: number, requested: RequestedBackups, service: Pick<CellService, 'backups'>, clock: Clock) {
     this.#max = max
     this.#requested = requested
     this.#service = service

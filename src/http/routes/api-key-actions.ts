@@ -25,8 +25,8 @@ import {
   ok,
   takeTurn,
 } from '../core/action.ts'
-import { logKeyChange } from './change-log.ts'
 import { IDEMPOTENCY_HEADER } from '../core/idempotency.ts'
+import { logKeyChange } from './change-log.ts'
 import { decodeExpiry, inBodyTerms, scopeFields, scopeOptions } from './key-scope-body.ts'
 
 /** Row 1 of the contract: it ignores unknown fields. */

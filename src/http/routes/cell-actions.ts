@@ -26,9 +26,9 @@ import {
   ok,
   takeTurn,
 } from '../core/action.ts'
-import { logCellChange } from './change-log.ts'
 import { fingerprintOf, IDEMPOTENCY_HEADER, parseIdempotencyKey } from '../core/idempotency.ts'
 import { branchCell, sourceField } from './branch-actions.ts'
+import { logCellChange } from './change-log.ts'
 
 const COLLECTION = '/v1/databases'
 

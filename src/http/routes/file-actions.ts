@@ -5,11 +5,11 @@ import type { ExportedFile } from '../../store/cells/cell-export.ts'
 import type { ImportCellOptions } from '../../store/cells/cell-imports.ts'
 import { FileBody, SQLITE_TYPE } from '../body/file-body.ts'
 import { type Answer, type Call, type CellCall, cellAction, ofAccount } from '../core/action.ts'
-import { logCellChange } from './change-log.ts'
-import { IDEMPOTENCY_HEADER } from '../core/idempotency.ts'
 import { whileConnected } from '../core/http-message.ts'
+import { IDEMPOTENCY_HEADER } from '../core/idempotency.ts'
 import type { FileCharge } from '../quotas/backup-charges.ts'
 import { encodeCell } from './cell-actions.ts'
+import { logCellChange } from './change-log.ts'
 
 /** More time for every export, whatever its rate. */
 const SLOW_START_MS = 60_000

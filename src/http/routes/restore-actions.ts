@@ -1,12 +1,30 @@
 import * as z from 'zod'
-import type { BackupProgressEvent, PlanOptions, RestoreOptions, RestorePlan, RestoreResult } from '../../backup/versions/backup-types.ts'
+import type {
+  BackupProgressEvent,
+  PlanOptions,
+  RestoreOptions,
+  RestorePlan,
+  RestoreResult,
+} from '../../backup/versions/backup-types.ts'
 import { definedOnly } from '../../base/options/option-shapes.ts'
 import { cellNotFound } from '../../catalog/cell-registry.ts'
 import { CellError } from '../../errors.ts'
 import { flag, text } from '../../service/json/fields.ts'
 import { decodeTime, durationOf, time, timeOf } from '../../service/json/time.ts'
-import type { RestoreDocument, RestorePlanDocument, RestoreStatusDocument } from '../answers/backup-answers.ts'
-import { type Answer, type ArchiveCall, archiveAction, archiveActionWith, asShown, ok, readBackups } from '../core/action.ts'
+import type {
+  RestoreDocument,
+  RestorePlanDocument,
+  RestoreStatusDocument,
+} from '../answers/backup-answers.ts'
+import {
+  type Answer,
+  type ArchiveCall,
+  archiveAction,
+  archiveActionWith,
+  asShown,
+  ok,
+  readBackups,
+} from '../core/action.ts'
 import { transfer } from '../core/transfer.ts'
 import type { BegunRestore } from './begun-restores.ts'
 

@@ -1,17 +1,23 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { pipeline } from 'node:stream/promises'
+import { turnOfTheLoop } from '../../base/clock.ts'
 import type { CellDirectory } from '../../store/cells/cell-directory.ts'
 import { FileBody } from '../body/file-body.ts'
 import type { Application } from '../core/application.ts'
-import { type BodyStream, type HttpRequest, type HttpResponse, NOT_MODIFIED, bodyBytes } from '../core/http-message.ts'
-import { Processing } from './processing.ts'
+import {
+  type BodyStream,
+  bodyBytes,
+  type HttpRequest,
+  type HttpResponse,
+  NOT_MODIFIED,
+} from '../core/http-message.ts'
 import type { HandlerOptions } from '../handler-options.ts'
 import type { UnsentCharge } from '../quotas/memory-budgets.ts'
 import { applicationLoader } from './application-loader.ts'
 import { ConnectionOrder } from './connection-order.ts'
 import { linger } from './linger.ts'
-import { NodeRequest, lengthOf } from './node-request.ts'
-import { turnOfTheLoop } from '../../base/clock.ts'
+import { lengthOf, NodeRequest } from './node-request.ts'
+import { Processing } from './processing.ts'
 
 /**
  * The HTTP interface as a listener of `node:http`: for `http.createServer`, and as Express middleware. It makes no Fetch

@@ -6,10 +6,29 @@ import { decodeOperation, operationShape } from '../json/batch-body.ts'
 import { documentOf, encodeEntry, encodePut } from '../json/documents.ts'
 import { parseJson } from '../json/exact-json.ts'
 import { integer, list, parseFields } from '../json/fields.ts'
-import { decodeExpire, decodeIncr, decodeKeys, decodeMset, decodePut, expireSchema, incrSchema, keySchema, keysSchema, msetSchema, putSchema } from '../json/kv-body.ts'
+import {
+  decodeExpire,
+  decodeIncr,
+  decodeKeys,
+  decodeMset,
+  decodePut,
+  expireSchema,
+  incrSchema,
+  keySchema,
+  keysSchema,
+  msetSchema,
+  putSchema,
+} from '../json/kv-body.ts'
 import { noted } from '../json/schema-notes.ts'
 import { decodeStatement, sqlSchema } from '../json/sql-body.ts'
-import { CellAnswer, type CellRequest, type CellRoute, type OperationResults, type PlainOperation, type RequestBounds } from '../operations.ts'
+import {
+  CellAnswer,
+  type CellRequest,
+  type CellRoute,
+  type OperationResults,
+  type PlainOperation,
+  type RequestBounds,
+} from '../operations.ts'
 import { changeCondition, deleteCondition, etagOf, isNotModified, refuseConditions } from './conditions.ts'
 import { Query } from './query.ts'
 

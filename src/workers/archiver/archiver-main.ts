@@ -1,5 +1,8 @@
 import { Archiver, type JobOptions } from '../../backup/archiver/archiver.ts'
 import { BackupDestination } from '../../backup/archiver/backup-destination.ts'
+import type { CellPort } from '../../backup/archiver/cell-port.ts'
+import type { CollectedLook } from '../../backup/changes/log/cell-log.ts'
+import { type PackedPiece, unpackLogs } from '../../backup/changes/log/packed-logs.ts'
 import { BackupProgressTable } from '../../backup/changes/progress-table.ts'
 import { FileDatabaseReader } from '../../backup/create/database-reader.ts'
 import { EpochGuard } from '../../backup/fence/epoch-guard.ts'
@@ -12,16 +15,19 @@ import { systemClock } from '../../base/clock.ts'
 import { StorePaths } from '../../base/files/store-paths.ts'
 import { LocalState } from '../../catalog/local-state.ts'
 import { joinWorkers } from '../../catalog/workers-lock.ts'
-import type { ArchiverJob, ArchiverSettings, CellCall, FromArchiver, ToArchiver } from '../protocol/archiver-protocol.ts'
+import type {
+  ArchiverJob,
+  ArchiverSettings,
+  CellCall,
+  FromArchiver,
+  ToArchiver,
+} from '../protocol/archiver-protocol.ts'
 import { dieWithout, listenToNode, writeToNode } from '../protocol/child-side.ts'
 import { logToNode } from '../protocol/log-message.ts'
+import { OpenCalls } from '../protocol/open-calls.ts'
 import { Outbox } from '../protocol/outbox.ts'
 import { toWireError } from '../protocol/wire-error.ts'
 import { CheckProcesses } from './check-processes.ts'
-import type { CellPort } from '../../backup/archiver/cell-port.ts'
-import type { CollectedLook } from '../../backup/changes/log/cell-log.ts'
-import { type PackedPiece, unpackLogs } from '../../backup/changes/log/packed-logs.ts'
-import { OpenCalls } from '../protocol/open-calls.ts'
 
 const outbox = new Outbox<FromArchiver>(systemClock, writeToNode)
 const send = (message: FromArchiver) => outbox.send(message)

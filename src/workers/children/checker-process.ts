@@ -1,10 +1,10 @@
+import type { RestoreTask } from '../../backup/restore/threads/restore-task.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { type LogMessage, logForChild } from '../protocol/log-message.ts'
-import { type WireError, fromWireError } from '../protocol/wire-error.ts'
+import { fromWireError, type WireError } from '../protocol/wire-error.ts'
 import { ChildLink } from './child-link.ts'
 import { spawnChecker } from './spawn-child.ts'
-import type { RestoreTask } from '../../backup/restore/threads/restore-task.ts'
 
 /** The messages between a checker and the process that started it: one task, and its outcome. */
 

@@ -1,4 +1,4 @@
-import { type HistoryReset, ChangeTrackers, resetHistories } from '../../backup/changes/change-trackers.ts'
+import { ChangeTrackers, type HistoryReset, resetHistories } from '../../backup/changes/change-trackers.ts'
 import { type CutCall, runCut } from '../../backup/changes/log/cell-cutter.ts'
 import type { CollectedLogs, CollectLimits } from '../../backup/changes/log/cell-log.ts'
 import { BackupProgressTable } from '../../backup/changes/progress-table.ts'

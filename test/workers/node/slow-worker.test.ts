@@ -4,8 +4,8 @@ import type { ScriptedWorker } from '../../support/workers/scripted-worker.ts'
 import {
   A,
   B,
-  C,
   BLOCK_MS,
+  C,
   ScriptedWorkers,
   SLOW_WORKER_MS,
   STATEMENT_MS,

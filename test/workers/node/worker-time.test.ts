@@ -3,8 +3,8 @@ import type { ScriptedWorker } from '../../support/workers/scripted-worker.ts'
 import {
   A,
   B,
-  C,
   BLOCK_MS,
+  C,
   ScriptedWorkers,
   STATEMENT_MS,
   WAIT_MS,

@@ -1,6 +1,6 @@
-import type { HealthDocument, ReadyDocument } from '../../answers/status-answers.ts'
-import { type Answer, type Call, accountsAction, ok, openAction, ownerAction } from '../../core/action.ts'
 import { CellError } from '../../../errors.ts'
+import type { HealthDocument, ReadyDocument } from '../../answers/status-answers.ts'
+import { type Answer, accountsAction, type Call, ok, openAction, ownerAction } from '../../core/action.ts'
 import type { NodeView } from './node-view.ts'
 
 /** The process serves. */

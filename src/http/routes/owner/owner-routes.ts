@@ -17,7 +17,6 @@ import {
   ownerActionWithQuery,
 } from '../../core/action.ts'
 import type { Audience } from '../../core/audience.ts'
-import { logAccountChange, logCellChange, logKeyChange } from '../change-log.ts'
 import { asOwnerSees } from '../../core/problem.ts'
 import { transfer } from '../../core/transfer.ts'
 import { DEFAULT_MEMORY_LIMITS } from '../../quotas/memory-budgets.ts'
@@ -31,6 +30,7 @@ import {
 } from '../api-key-actions.ts'
 import { decodeSource, sourceField } from '../branch-actions.ts'
 import { cellPage, encodeListed } from '../cell-actions.ts'
+import { logAccountChange, logCellChange, logKeyChange } from '../change-log.ts'
 import { receive } from '../file-actions.ts'
 import { inBodyTerms, scopeFields, scopeOptions } from '../key-scope-body.ts'
 import { getStatus, ownerMetrics } from '../node/node-actions.ts'

@@ -16,9 +16,7 @@ import { whileConnected } from '../../core/http-message.ts'
 /** What the plans say of each version. */
 export const getRetention = archiveAction(async (call) => {
   const retention = retentionOf(call)
-  const judged = await readBackups(call, (signal) =>
-    retention.prune(call.cellId, { dryRun: true, signal }),
-  )
+  const judged = await readBackups(call, (signal) => retention.prune(call.cellId, { dryRun: true, signal }))
   return ok(encodePruned(judged))
 })
 

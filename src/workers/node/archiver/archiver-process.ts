@@ -39,8 +39,8 @@ import type {
 import { logForChild } from '../../protocol/log-message.ts'
 import { OpenCalls } from '../../protocol/open-calls.ts'
 import { fromWireError, toWireError } from '../../protocol/wire-error.ts'
-import { SilenceWatch } from './silence-watch.ts'
 import { ArchiverJobs } from './archiver-jobs.ts'
+import { SilenceWatch } from './silence-watch.ts'
 
 type ArchiverLink = ChildLink<ToArchiver, FromArchiver>
 

@@ -1,4 +1,9 @@
-import type { BackupStart, KnownCell, RestoredCell, RestoreStart } from '../../../backup/archiver/cell-port.ts'
+import type {
+  BackupStart,
+  KnownCell,
+  RestoredCell,
+  RestoreStart,
+} from '../../../backup/archiver/cell-port.ts'
 import type { BaseReason } from '../../../backup/changes/base-reason.ts'
 import type { CutCall, KnownVersions } from '../../../backup/changes/log/cell-cutter.ts'
 import {

@@ -10,6 +10,7 @@ import { logSlowStatement } from '../../../service/slow-statements.ts'
 import type { CellMetrics } from '../../../store/store-metrics.ts'
 import type { WorkerSettings, WorkerTask, WorkerTaskResults } from '../../protocol/protocol.ts'
 import { CellPlacement } from '../placement/cell-placement.ts'
+import { WorkerCosts } from '../placement/worker-costs.ts'
 import {
   answerTo,
   type Consequence,
@@ -26,7 +27,6 @@ import { type LostWorker, type SlotContext, WorkerSlot } from '../processes/work
 import { stopping, WorkerSpawner } from '../processes/worker-spawner.ts'
 import { WorkerTotals } from '../processes/worker-totals.ts'
 import type { QueueBounds } from '../queue/operation-queue.ts'
-import { WorkerCosts } from '../placement/worker-costs.ts'
 import { isStatement, type QueuedOperation } from './queued-operation.ts'
 import { type Charged, chargedFor, loggedBytes, type RunningWork } from './running-work.ts'
 

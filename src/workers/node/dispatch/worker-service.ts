@@ -38,8 +38,8 @@ import { logForChild } from '../../protocol/log-message.ts'
 import type { ArchiverProcess } from '../archiver/archiver-process.ts'
 import { archivingOfNode } from '../archiver/archiving.ts'
 import { CellDeletions } from '../placement/cell-deletions.ts'
-import { LeftLogs } from '../processes/left-logs.ts'
 import { ImportProcesses } from '../processes/import-processes.ts'
+import { LeftLogs } from '../processes/left-logs.ts'
 import { DEFAULT_WORKER_LIMITS, memoryBound, type WorkerLimits } from '../processes/worker-limits.ts'
 import { type WorkerHandle, type WorkerMessage, WorkerProcess } from '../processes/worker-process.ts'
 import { DEFAULT_QUEUE_BOUNDS, type QueueBounds } from '../queue/operation-queue.ts'
@@ -332,7 +332,8 @@ export class WorkerService implements CellService {
   #ended(worker: WorkerHandle): void {
     this.#leftLogs.ended(worker.identity)
     const { destination } = this.#core
-    for (const each of worker.openResets) if (destination !== undefined) resetHistories(destination.trackers, each)
+    for (const each of worker.openResets)
+      if (destination !== undefined) resetHistories(destination.trackers, each)
     void this.#archiving?.search.search((cellId) => worker.mayHaveUsed(cellId))
   }
 

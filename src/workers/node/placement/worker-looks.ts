@@ -121,9 +121,7 @@ function wholeOf(
   const whole: Record<string, number> = {}
   for (const cellId of wanted) {
     const users = questions.filter(({ worker }) => worker.mayHaveUsed(cellId))
-    const isWhole = users.every(
-      (each) => isValid(each, look) && each.answer?.whole.includes(cellId) === true,
-    )
+    const isWhole = users.every((each) => isValid(each, look) && each.answer?.whole.includes(cellId) === true)
     if (isWhole) whole[cellId] = Math.min(look, ...users.map((each) => each.look))
   }
   return whole

@@ -1,4 +1,5 @@
-import type { Clock, Timer } from '../../../base/clock.ts'
+import { type Stats, stat } from 'node:fs'
+import type { Clock } from '../../../base/clock.ts'
 import { AccountPlaces } from '../../../base/fairness/account-places.ts'
 import type { Log } from '../../../base/log.ts'
 import { invalidDatabase } from '../../../engine/files/database-header.ts'
@@ -6,7 +7,6 @@ import { checkSize } from '../../../engine/files/import-database.ts'
 import { CellError } from '../../../errors.ts'
 import type { CellBuild } from '../../../store/cells/cell-imports.ts'
 import { CheckerProcess } from '../../children/checker-process.ts'
-import { type Stats, stat } from 'node:fs'
 
 /** Checks that run at the same time: each takes a core. */
 const AT_ONCE = 2

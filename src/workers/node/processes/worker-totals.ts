@@ -45,7 +45,7 @@ export class WorkerTotals {
 
   /** Those of all workers. @param alive of the workers that have not ended */
   total(alive: readonly WorkerCounts[]): WorkerCounts {
-    const total = { statements: this.#statements, commits: this.#commits, open: 0 }
+    const total = { statements: this.#statements, commits: this.#commits, cellsOpen: 0 }
     for (const { statements, commits, cellsOpen } of alive) {
       total.statements += statements
       total.commits += commits

@@ -1,9 +1,9 @@
 import { overLimit, TRY_LATER } from '../../../base/options/over-limit.ts'
 import { CellError } from '../../../errors.ts'
 import type { FinishedBatch } from '../dispatch/batch.ts'
-import { BatchCapacity } from './batch-capacity.ts'
 import type { QueuedOperation } from '../dispatch/queued-operation.ts'
 import { AccountTurns } from './account-turns.ts'
+import { BatchCapacity } from './batch-capacity.ts'
 
 /** Of the operations that wait for one worker. */
 export interface QueueBounds {
