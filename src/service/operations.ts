@@ -91,9 +91,11 @@ export interface HoldLimits {
   idleMs: number
   /** Of one account, in one process. */
   perAccount: number
+  /** Of all accounts in one process: each keeps its cell open, and may have a second connection. */
+  total: number
 }
 
-export const DEFAULT_HOLD_LIMITS: HoldLimits = { timeoutMs: 5_000, idleMs: 1_000, perAccount: 16 }
+export const DEFAULT_HOLD_LIMITS: HoldLimits = { timeoutMs: 5_000, idleMs: 1_000, perAccount: 16, total: 512 }
 
 /** Operations that a batch can hold. */
 export type BatchableOperation =

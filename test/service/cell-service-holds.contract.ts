@@ -17,7 +17,7 @@ export function cellServiceHoldsContract(name: string, make: MakeService): void 
     let id: string
 
     beforeAll(async () => {
-      const holds = { timeoutMs: TIMEOUT_MS, idleMs: IDLE_MS, perAccount: PER_ACCOUNT }
+      const holds = { timeoutMs: TIMEOUT_MS, idleMs: IDLE_MS, perAccount: PER_ACCOUNT, total: 100 }
       subject = await make({ hasObjects: true, sqlPolicy: 'trusted', holds })
     })
 

@@ -30,7 +30,7 @@ export interface CellTime {
 export interface FinishedBatch {
   /** Operations that have not started, because the batch had no time for them. */
   returned: QueuedOperation[]
-  /** Those of them that wait for the end of a hold. */
+  /** Others, which wait for the end of a hold. */
   held: QueuedOperation[]
   /** The cells of which operations ran. */
   ran: CellTime[]
@@ -156,7 +156,9 @@ export class Batch {
       const ms = spentMs.get(i) ?? 0
       return [{ cellId, accountId, ms, operations: started.length }]
     })
-    this.#finished = { returned: [...notStarted], held: held.map((index) => this.#at(index)), ran }
+    const heldBack = held.map((index) => this.#at(index))
+    for (const each of heldBack) notStarted.delete(each)
+    this.#finished = { returned: [...notStarted], held: heldBack, ran }
   }
 
   #takeResults(

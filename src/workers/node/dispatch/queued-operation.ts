@@ -26,8 +26,6 @@ export interface QueuedOperation {
   isSettled: boolean
   /** It runs by itself, and was about to commit. */
   mayHaveCommitted?: boolean
-  /** It waits for the end of a hold that had its cell when it was last sent. */
-  waitsForHold?: boolean
   /** The first call counts. @param hasCommitted it may have changed the cell */
   settle(outcome: Outcome, hasCommitted?: boolean): void
 }

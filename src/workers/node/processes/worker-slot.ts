@@ -341,7 +341,7 @@ export class WorkerSlot {
     const { turns } = this.queue
     for (const each of finished.ran) turns.charge(each.accountId, each.operations, each.ms)
     if (finished.returned.length > 0) this.queue.putBack(finished)
-    for (const each of finished.held) this.queue.waitForHold(each)
+    this.queue.holdBack(finished.held)
     if (this.queue.size === 0) turns.reset()
   }
 
