@@ -14,7 +14,7 @@ const ROWS = 3
 
 vi.setConfig({ testTimeout: 180_000 + KILLS * 5_000 })
 
-const holds = { timeoutMs: 60_000, idleMs: 10_000, perAccount: 100 }
+const holds = { timeoutMs: 60_000, idleMs: 10_000, perAccount: 100, total: 100 }
 const service = { workers: 2, bounds: { ...BOUNDS, holds } }
 
 async function newCell(node: WorkerStore): Promise<string> {
@@ -141,7 +141,7 @@ test('a killed worker takes its holds along: what names one is refused, and what
 })
 
 test('a hold that nobody ends is over after its time, and the operations of neighbours and of its own cell that waited go on', async () => {
-  const bounds = { ...BOUNDS, holds: { timeoutMs: 500, idleMs: 60_000, perAccount: 100 } }
+  const bounds = { ...BOUNDS, holds: { timeoutMs: 500, idleMs: 60_000, perAccount: 100, total: 100 } }
   const node = await openWorkerStore({ service: { workers: 1, bounds } })
   const [cellId, neighbour] = [await newCell(node), await newCell(node)]
   const insert = { op: 'sql', sql: 'INSERT INTO t VALUES (1, 1)' } as const
