@@ -5,9 +5,7 @@ import { RowCursors } from '../base/row-cursor.ts'
 import type { Durability } from '../engine/cell-settings.ts'
 import type { Statement } from '../engine/sqlite.ts'
 import { CellError } from '../errors.ts'
-import { AccountCounts } from './account-counts.ts'
-import type { Catalog } from './catalog.ts'
-import { CatalogCache } from './catalog-cache.ts'
+import { type Catalog, CatalogCache } from './catalog.ts'
 
 /** A cell as the catalog knows it. */
 export interface CellRecord {
@@ -105,7 +103,7 @@ type ReadPage = (
 ) => NumberedRow[]
 type Row = [string, string | null, string | null, number, number | null, Durability | null]
 
-export interface CellRegistryLimits {
+interface CellRegistryLimits {
   /** Cells on a page of a listing. */
   pageMax: number
   /** Deleted cells of an account that are kept; undefined: all. */
@@ -313,4 +311,33 @@ function nameTaken(accountId: string | null, id: string): CellError {
 
 function toRecord([id, accountId, name, createdAt, deletedAt, durability]: Row): CellRecord {
   return { id, accountId, name, createdAt, deletedAt, durability }
+}
+
+/** More accounts than this, and all are counted again. */
+const ACCOUNTS_MAX = 10_000
+
+/** How many of something each account has in the catalog: counted once, and kept up to date from then on. */
+export class AccountCounts {
+  readonly #count: (accountId: string) => number
+  readonly #counts = new Map<string, number>()
+
+  constructor(count: (accountId: string) => number) {
+    this.#count = count
+  }
+
+  of(accountId: string): number {
+    let count = this.#counts.get(accountId)
+    if (count === undefined) {
+      count = this.#count(accountId)
+      if (this.#counts.size >= ACCOUNTS_MAX) this.#counts.clear()
+      this.#counts.set(accountId, count)
+    }
+    return count
+  }
+
+  /** After a change of the catalog. */
+  changed(accountId: string, by: number): void {
+    const count = this.#counts.get(accountId)
+    if (count !== undefined) this.#counts.set(accountId, count + by)
+  }
 }

@@ -1,7 +1,8 @@
 import type { VerifyOptions, VerifyResult } from '../backup/verify/verify-types.ts'
-import type { BackupList } from '../backup/versions/backup-page.ts'
 import type {
+  BackupInfo,
   BackupKind,
+  BackupList,
   BackupResult,
   MakeBackupOptions,
   PlanOptions,
@@ -9,7 +10,6 @@ import type {
   RestorePlan,
   RestoreResult,
 } from '../backup/versions/backup-types.ts'
-import type { BackupInfo } from '../backup/versions/version-index.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
 import type { BranchCellOptions } from '../store/cells/cell-branches.ts'
 import type { CreatedCell } from '../store/cells/cell-creations.ts'

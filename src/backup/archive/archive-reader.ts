@@ -74,18 +74,12 @@ export async function readPlain(
 }
 
 /**
- * Reads only the manifest, from the first bytes of an archive.
+ * Reads only the manifest's JSON, from the first bytes of an archive, and the length of its entry in the tar, which is the first block.
  *
  * @param isAll there are no more bytes
  * @returns undefined if it needs more bytes
  * @throws `backup_corrupt`
  */
-export async function readManifest(head: Buffer, isAll: boolean): Promise<Manifest | undefined> {
-  const first = await readFirstMember(head, isAll)
-  return first && decodeManifest(first.json)
-}
-
-/** The manifest's JSON, and the length of its entry in the tar, which is the first block. As {@link readManifest}. */
 export async function readFirstMember(
   head: Buffer,
   isAll: boolean,

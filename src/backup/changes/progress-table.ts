@@ -1,3 +1,4 @@
+import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { LocalState } from '../../catalog/local-state.ts'
 import type { Statement } from '../../engine/sqlite.ts'
 import { type BackupProgress, fromRow, type ProgressRow, toRow, untouched } from './backup-progress.ts'
@@ -90,7 +91,7 @@ const LAG = `
   FROM backup_progress WHERE dirty AND cell_id <> ?`
 
 /** How far backups are behind. */
-export interface BackupLag {
+interface BackupLag {
   /** Cells that have changed since their newest backup. */
   changed: number
   /** When the oldest change that no backup holds was made, in epoch milliseconds; null if there is none. */
@@ -275,5 +276,35 @@ export class BackupProgressTable {
   /** All cells that have changed since their newest backup or snapshot. */
   changed(): BackupProgress[] {
     return (this.#due.all() as ProgressRow[]).map(fromRow)
+  }
+}
+
+/** The cells that have changed since their newest backup, for the schedule. */
+export class ChangedCells {
+  readonly #progress: BackupProgressTable
+  readonly #record: (cellId: string) => CellRecord | undefined
+
+  /** @param record undefined for the catalog, which has its own schedule */
+  constructor(progress: BackupProgressTable, record: (cellId: string) => CellRecord | undefined) {
+    this.#progress = progress
+    this.#record = record
+  }
+
+  all(): BackupProgress[] {
+    return this.#progress.changed().filter(({ cellId }) => this.#exists(cellId))
+  }
+
+  /** @returns also of an unchanged cell; undefined if it is deleted */
+  find(cellId: string): BackupProgress | undefined {
+    return this.#exists(cellId) ? this.#progress.find(cellId) : undefined
+  }
+
+  /** Whose turn its backup takes; empty for the owner's. */
+  accountOf(cellId: string): string {
+    return this.#record(cellId)?.accountId ?? ''
+  }
+
+  #exists(cellId: string): boolean {
+    return this.#record(cellId)?.deletedAt === null
   }
 }

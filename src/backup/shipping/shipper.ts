@@ -8,15 +8,13 @@ import type { CollectedLook } from '../changes/log/cell-log.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
 import { ClockWatch } from '../versions/clock-watch.ts'
 import { type Flushed, Flushes, type FlushOptions } from './flushes.ts'
-import { LagWatch } from './lag-watch.ts'
 import type { LogObject } from './log/log-object.ts'
 import { LogSequence } from './log/log-sequence.ts'
 import type { EpochView, LogPort } from './log-port.ts'
-import { type Look, type LookParts, lookAtCells, type Outcome } from './look-at-cells.ts'
+import { type Look, type LookParts, lookAtCells, type Outcome, UnreadableCells } from './look-at-cells.ts'
 import { ShippingOrder } from './shipping-order.ts'
 import { notBegun, type ShippingState } from './shipping-status.ts'
 import type { LogRetention } from './stored/log-retention.ts'
-import { UnreadableCells } from './unreadable-cells.ts'
 import { UnshippedBound, unshippedBytes } from './unshipped-bound.ts'
 
 /** Flushes make no more than ten objects per second. */
@@ -34,7 +32,7 @@ export interface ShippingSettings {
   bytesMax: number
 }
 
-export interface ShipperParts {
+interface ShipperParts {
   settings: ShippingSettings
   /** Writes for the newest epoch only. */
   objectStore: ObjectStore
@@ -309,4 +307,51 @@ function notNow(): CellError {
     'busy',
     'What some cells have committed could not be read just now; it is shipped later.',
   )
+}
+
+/** The lag that is worth a warning, as a multiple of the target. */
+const FACTOR = 5
+
+/** Says once that shipping is far behind, and once that it has caught up. */
+class LagWatch {
+  readonly #lagMs: number
+  readonly #clock: Clock
+  readonly #log: Log
+  #timer: Timer | undefined
+  #isLate = false
+  /** Why the last try has failed. */
+  #err: unknown
+
+  /** @param lagMs the target */
+  constructor(lagMs: number, clock: Clock, log: Log) {
+    this.#lagMs = lagMs
+    this.#clock = clock
+    this.#log = log
+  }
+
+  /** Everything is stored that was committed until now. */
+  caughtUp(): void {
+    if (this.#isLate)
+      this.#log.info({}, 'shipping has caught up: what the cells committed is in the object store')
+    this.#isLate = false
+    this.#err = undefined
+    this.#timer?.cancel()
+    this.#timer = this.#clock.setTimer(() => this.#late(), FACTOR * this.#lagMs)
+  }
+
+  failed(error: unknown): void {
+    this.#err = error
+  }
+
+  stop(): void {
+    this.#timer?.cancel()
+  }
+
+  #late(): void {
+    this.#isLate = true
+    this.#log.warn(
+      { err: this.#err, lagMs: FACTOR * this.#lagMs },
+      'shipping is behind: what the cells have committed since then is on this machine only',
+    )
+  }
 }

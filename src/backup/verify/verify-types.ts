@@ -1,7 +1,6 @@
 import { FLAG, maybe, type Shape } from '../../base/options/option-shapes.ts'
-import { BACKUP } from '../versions/backup-options.ts'
+import { BACKUP, MOMENT } from '../versions/backup-options.ts'
 import type { BackupKind, BackupOptions } from '../versions/backup-types.ts'
-import { MOMENT } from '../versions/cell-source.ts'
 import type { ProvenContents } from './verify-version.ts'
 
 /** Which version to prove, and how thoroughly. */

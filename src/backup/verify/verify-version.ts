@@ -5,10 +5,9 @@ import { CellPaths } from '../../base/files/store-paths.ts'
 import { isCellError } from '../../errors.ts'
 import { DATABASE_MEMBER, type ManifestHead } from '../archive/manifest.ts'
 import type { ObjectReader } from '../archive/object-reader.ts'
-import type { Acceptable } from '../restore/build/archive-place.ts'
-import type { DatabaseContents } from '../restore/build/examine-database.ts'
 import { buildDatabase, type RestoreProgress } from '../restore/build/restore-build.ts'
-import { proveCell } from '../restore/build/restore-database.ts'
+import { type DatabaseContents, proveCell } from '../restore/build/restore-database.ts'
+import type { Acceptable } from '../restore/target/restore-limits.ts'
 import type { CheckedFor, RestoreThreads } from '../restore/threads/restore-threads.ts'
 
 export interface VerifyPlace {

@@ -16,7 +16,7 @@ import type { CellFiles } from '../open/cell-files.ts'
 import { orNoRoom } from '../open/no-room.ts'
 import { checkCreateOptions } from '../settings/call-options.ts'
 import type { CellsFolder } from '../start/cells-folder.ts'
-import type { UnfinishedCells } from '../start/unfinished-cells.ts'
+import type { UnfinishedCells } from '../start/left-files.ts'
 import type { CreateCellOptions } from './cell-directory.ts'
 
 export interface CellCreationsParts {

@@ -22,9 +22,9 @@ import {
   FileDatabaseReader,
   OpenDatabaseReader,
 } from '../../backup/create/database-reader.ts'
-import type { RestorePermits } from '../../backup/restore/install/restore-permits.ts'
+import type { RestorePermits } from '../../backup/versions/work-in-progress.ts'
 import { type CellRecord, cellNotFound } from '../../catalog/cell-registry.ts'
-import type { BuildNotes } from '../start/build-notes.ts'
+import type { BuildNotes } from '../start/left-files.ts'
 import type { ArchivedCells, LocalCells } from './local-cells.ts'
 
 export interface CellsInProcessParts {

@@ -5,8 +5,7 @@ import { CellError } from '../../../errors.ts'
 import type { CallDeadline } from '../call-deadline.ts'
 import { type ObjectBody, objectExists, type TransferOptions } from '../object-store.ts'
 import { readPieces } from '../read-body.ts'
-import { errnoOf } from './folder-failure.ts'
-import { ifThere, makeFolder, pruneFolders, syncFolder } from './folder-tree.ts'
+import { errnoOf, ifThere, makeFolder, pruneFolders, syncFolder } from './folder-tree.ts'
 
 /** Bytes copied at a time. */
 const COPY_BYTES = 1024 * 1024

@@ -1,10 +1,14 @@
 import type { CellRecord } from '../../../catalog/cell-registry.ts'
 import { CellError } from '../../../errors.ts'
 import { corrupt } from '../../archive/backup-errors.ts'
+import type { ObjectReader } from '../../archive/object-reader.ts'
 import type { CallOptions } from '../../object-store/object-store.ts'
+import type { PlannedObject, RestorePlan } from '../../versions/backup-types.ts'
 import { CellOwnership } from '../../versions/identity/cell-ownership.ts'
 import { type Listing, listingOf } from '../../versions/version-index.ts'
+import { ShippedLog } from '../build/shipped-log.ts'
 import type { CellContents } from '../install/restored-mark.ts'
+import { timeOf } from './known-history.ts'
 import { type RestoreTarget, RestoreTargets, type TargetParts, type WantedState } from './restore-target.ts'
 
 export interface FinderParts extends TargetParts {
@@ -100,4 +104,35 @@ function knownDamage(version: string): CellError {
     version,
     'an earlier restore found it damaged; restore another version, or name this one to try it again',
   )
+}
+
+/**
+ * What a restore would restore, and which objects it would read. Changes no cell, and reads no more than manifests and the ends
+ * of log objects.
+ *
+ * @throws as {@link findTarget}
+ */
+export async function planRestore(
+  parts: FinderParts & { reader: ObjectReader },
+  cellId: string,
+  wanted: WantedRestore,
+): Promise<RestorePlan> {
+  const { signal } = wanted
+  const { target, listing } = await findTarget(parts, cellId, { ...wanted, onlyStored: true })
+  const { manifest, wals, time } = target
+  const { version, kind, chain } = manifest
+  const versions = await Promise.all(
+    [...chain, version].map(async (key) => ({
+      key,
+      sizeBytes: listing.get(key) ?? (await parts.reader.size(key, { signal })),
+    })),
+  )
+  const log = await new ShippedLog(parts.log, wals, timeOf(manifest), { signal }).sizes()
+  const objects: PlannedObject[] = [...versions, ...log]
+  const sizes = { sizeBytes: bytesOf(objects), sizeOfLog: bytesOf(log) }
+  return { version, kind, timestamp: time, objects, ...sizes }
+}
+
+function bytesOf(objects: readonly PlannedObject[]): number {
+  return objects.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0)
 }

@@ -1,9 +1,10 @@
 import { type BackupManager, objectStoreNotConfigured } from '../../../backup/backup-manager.ts'
 import { markCells } from '../../../backup/changes/change-trackers.ts'
 import type { VerifyOptions, VerifyResult } from '../../../backup/verify/verify-types.ts'
-import type { BackupList } from '../../../backup/versions/backup-page.ts'
 import type {
+  BackupInfo,
   BackupKind,
+  BackupList,
   BackupResult,
   MakeBackupOptions,
   PlanOptions,
@@ -11,10 +12,8 @@ import type {
   RestorePlan,
   RestoreResult,
 } from '../../../backup/versions/backup-types.ts'
-import type { BackupInfo } from '../../../backup/versions/version-index.ts'
 import { within } from '../../../base/clock.ts'
-import { processIdentity } from '../../../catalog/directory-lock.ts'
-import { prepareWorkers } from '../../../catalog/workers-lock.ts'
+import { prepareWorkers, processIdentity } from '../../../catalog/directory-lock.ts'
 import type { SqlPolicy } from '../../../engine/cell-settings.ts'
 import { CellError, isCellError } from '../../../errors.ts'
 import { beginWatch } from '../../../service/begin-watch.ts'
