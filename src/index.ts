@@ -108,8 +108,7 @@ export type { BackupManager } from './backup/backup-manager.ts'
 export type { DatabaseContents } from './backup/restore/build/restore-database.ts'
 export type { Flushed } from './backup/shipping/flushes.ts'
 export type { ShippingStatus } from './backup/shipping/shipping-status.ts'
-export type { VerifyOptions, VerifyResult } from './backup/verify/verify-types.ts'
-export type { ProvenContents } from './backup/verify/verify-version.ts'
+export type { ProvenContents, VerifyOptions, VerifyResult } from './backup/verify/verify-types.ts'
 export type { CellSource } from './backup/versions/backup-options.ts'
 export type {
   BackupInfo,

@@ -41,9 +41,8 @@ import {
 } from './settings/call-options.ts'
 import type { StoreSettings } from './settings/settings.ts'
 import type { StoreOptions } from './settings/store-options.ts'
-import { CATALOG_SCHEMA } from './start/catalog-schema.ts'
 import { type StartMode, type StoreParts, startStore } from './start/start-store.ts'
-import { StoreCore } from './store-core.ts'
+import { CATALOG_SCHEMA, StoreCore } from './store-core.ts'
 import { type StoreMetrics, storeMetrics } from './store-metrics.ts'
 import { Upkeep } from './upkeep.ts'
 

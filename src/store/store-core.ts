@@ -1,7 +1,8 @@
-import { Accounts } from '../auth/accounts.ts'
+import { ACCOUNTS_SCHEMA, ACCOUNTS_UPGRADE, Accounts } from '../auth/accounts.ts'
+import { API_KEYS_SCHEMA, API_KEYS_UPGRADE } from '../auth/api-key-table.ts'
 import { ApiKeys } from '../auth/api-keys.ts'
 import { FirstKey } from '../auth/first-key.ts'
-import { Idempotency } from '../auth/idempotency.ts'
+import { IDEMPOTENCY_SCHEMA, Idempotency } from '../auth/idempotency.ts'
 import type { BackupDestination } from '../backup/archiver/backup-destination.ts'
 import type { CatalogBackup } from '../backup/catalog-backup.ts'
 import type { EpochGuard } from '../backup/fence/epoch-guard.ts'
@@ -16,8 +17,9 @@ import { Turns } from '../base/fairness/turns.ts'
 import type { StorePaths } from '../base/files/store-paths.ts'
 import { type Paged, paged } from '../base/paging.ts'
 import { AccountQuotas } from '../catalog/account-quotas.ts'
-import { Catalog } from '../catalog/catalog.ts'
+import { Catalog, type CatalogSchema, UnknownCells } from '../catalog/catalog.ts'
 import {
+  CELLS_SCHEMA,
   type CellListOptions,
   type CellRecord,
   CellRegistry,
@@ -25,8 +27,7 @@ import {
 } from '../catalog/cell-registry.ts'
 import type { DirectoryLock, ProcessIdentity } from '../catalog/directory-lock.ts'
 import { LocalState } from '../catalog/local-state.ts'
-import { RequestedBackups } from '../catalog/requested-backups.ts'
-import { UnknownCells } from '../catalog/unknown-cells.ts'
+import { REQUESTED_BACKUPS_SCHEMA, RequestedBackups } from '../catalog/requested-backups.ts'
 import type { Durability } from '../engine/cell-settings.ts'
 import { longLogBytes } from '../engine/wal/checkpoints.ts'
 import type { CellError } from '../errors.ts'
@@ -49,7 +50,6 @@ import { CellFiles } from './open/cell-files.ts'
 import { UnreadableCells } from './open/unreadable-cells.ts'
 import { checkCanBeRemote, databaseSettings, type StoreSettings } from './settings/settings.ts'
 import type { StoreOptions } from './settings/store-options.ts'
-import { CATALOG_SCHEMA } from './start/catalog-schema.ts'
 import { CellsFolder } from './start/cells-folder.ts'
 import { BuildNotes, type LeftFilesParts, removeLeftFiles, UnfinishedCells } from './start/left-files.ts'
 import { newObjectStoreParts } from './start/object-store-parts.ts'
@@ -400,4 +400,11 @@ export class StoreCore implements CellDirectory {
       () => this.#lock.release(),
     ])
   }
+}
+
+/** The tables that the catalog's users add to it. */
+export const CATALOG_SCHEMA: CatalogSchema = {
+  tables: [CELLS_SCHEMA, ACCOUNTS_SCHEMA, API_KEYS_SCHEMA, IDEMPOTENCY_SCHEMA, REQUESTED_BACKUPS_SCHEMA],
+  // 2: keys have scopes and expire, and accounts can be suspended. An earlier version of cellstore would ignore all that.
+  upgrades: [ACCOUNTS_UPGRADE + API_KEYS_UPGRADE],
 }

@@ -12,9 +12,9 @@ import type { LogObject } from './log/log-object.ts'
 import { LogSequence } from './log/log-sequence.ts'
 import type { EpochView, LogPort } from './log-port.ts'
 import { type Look, type LookParts, lookAtCells, type Outcome, UnreadableCells } from './look-at-cells.ts'
-import { ShippingOrder } from './shipping-order.ts'
 import { notBegun, type ShippingState } from './shipping-status.ts'
 import type { LogRetention } from './stored/log-retention.ts'
+import { ShippingOrder } from './stored/log-selection.ts'
 import { UnshippedBound, unshippedBytes } from './unshipped-bound.ts'
 
 /** Flushes make no more than ten objects per second. */

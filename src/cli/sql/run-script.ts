@@ -3,8 +3,7 @@ import { buffer } from 'node:stream/consumers'
 import { CellError, isCellError } from '../../errors.ts'
 import type { SqlDocument } from '../../service/json/sql-answers.ts'
 import type { CallOptions, StoreClient } from '../store-client.ts'
-import { IMPORT_INSTEAD } from './dump.ts'
-import { type NumberedStatement, placeOf, type ScriptStep, stepsOf } from './script-steps.ts'
+import { IMPORT_INSTEAD, type NumberedStatement, placeOf, type ScriptStep, stepsOf } from './script-steps.ts'
 
 /** Statements from a file or from standard input. */
 export interface Script {

@@ -13,9 +13,9 @@ import {
   isTakenBack,
   isUntouchedSince,
   type Place,
+  UnshippedTimes,
   unshippedSegments,
 } from '../history.ts'
-import { UnshippedTimes } from '../unshipped/unshipped-times.ts'
 import type { LogPiece, LogPosition, ShippedPlace } from './cell-log.ts'
 import { findUnkeptLog, type KeptLogs, unkeptLogOf } from './kept-logs.ts'
 import type { Segment } from './segments.ts'
