@@ -6,7 +6,7 @@ import type { Wanted } from './flushes.ts'
 import { type LeftOut, type LogObject, type MadeLogObject, makeLogObject } from './log/log-object.ts'
 import type { LogSequence } from './log/log-sequence.ts'
 import type { LogPort } from './log-port.ts'
-import { type ShippingOrder, selectLogs } from './stored/log-selection.ts'
+import { type ShippingOrder, selectLogs } from './log-selection.ts'
 import { unshippedBytes } from './unshipped-bound.ts'
 
 /** What one object is made of at most. */

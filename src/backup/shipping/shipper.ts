@@ -11,10 +11,10 @@ import { type Flushed, Flushes, type FlushOptions } from './flushes.ts'
 import type { LogObject } from './log/log-object.ts'
 import { LogSequence } from './log/log-sequence.ts'
 import type { EpochView, LogPort } from './log-port.ts'
+import { ShippingOrder } from './log-selection.ts'
 import { type Look, type LookParts, lookAtCells, type Outcome, UnreadableCells } from './look-at-cells.ts'
 import { notBegun, type ShippingState } from './shipping-status.ts'
 import type { LogRetention } from './stored/log-retention.ts'
-import { ShippingOrder } from './stored/log-selection.ts'
 import { UnshippedBound, unshippedBytes } from './unshipped-bound.ts'
 
 /** Flushes make no more than ten objects per second. */

@@ -3,7 +3,7 @@ import { Archiver, type ArchiverClient } from '../../backup/archiver/archiver.ts
 import type { BackupDestination } from '../../backup/archiver/backup-destination.ts'
 import { BackupManager } from '../../backup/backup-manager.ts'
 import type { BaseReason } from '../../backup/changes/base-reason.ts'
-import { UnshippedSearch } from '../../backup/changes/unshipped/unshipped-search.ts'
+import { UnshippedSearch } from '../../backup/changes/unshipped-search.ts'
 import type { EpochGuard } from '../../backup/fence/epoch-guard.ts'
 import { RestorePermits } from '../../backup/versions/work-in-progress.ts'
 import { jobQueueLimits, shippingSettings } from '../settings/settings.ts'

@@ -16,7 +16,7 @@ import {
   type ShippedPlace,
   withAccounts,
 } from '../../backup/changes/log/cell-log.ts'
-import type { UnshippedSearch } from '../../backup/changes/unshipped/unshipped-search.ts'
+import type { UnshippedSearch } from '../../backup/changes/unshipped-search.ts'
 import {
   type DatabaseReader,
   FileDatabaseReader,

@@ -2,7 +2,7 @@ import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import type { BackupProgress } from '../../../src/backup/changes/backup-progress.ts'
 import type { CollectedLook } from '../../../src/backup/changes/log/cell-log.ts'
-import { UnshippedSearch } from '../../../src/backup/changes/unshipped/unshipped-search.ts'
+import { UnshippedSearch } from '../../../src/backup/changes/unshipped-search.ts'
 import type { CellPaths } from '../../../src/base/files/store-paths.ts'
 import { silentLog } from '../../../src/base/log.ts'
 

@@ -1,7 +1,7 @@
 import type { ImportRules } from '../../../engine/files/import-database.ts'
 import { RANGE_BYTES } from '../../archive/object-reader.ts'
 import type { WalPart } from '../build/restore-database.ts'
-import type { ArchivePlace } from '../target/restore-limits.ts'
+import type { ArchivePlace } from '../build/restore-limits.ts'
 
 /** Work on the files of a restore that blocks its thread. */
 export type RestoreTask =

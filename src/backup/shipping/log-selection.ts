@@ -1,6 +1,6 @@
-import type { AccountQueue } from '../../../base/fairness/account-queue.ts'
-import { AccountRotation } from '../../../base/fairness/account-rotation.ts'
-import type { LogPiece, UnshippedLog } from '../../changes/log/cell-log.ts'
+import type { AccountQueue } from '../../base/fairness/account-queue.ts'
+import { AccountRotation } from '../../base/fairness/account-rotation.ts'
+import type { LogPiece, UnshippedLog } from '../changes/log/cell-log.ts'
 
 /**
  * A reader takes a manifest of up to 4 MiB: so many pieces and entries of `commits` fit, of about 500 and 24 bytes each.

@@ -1,12 +1,12 @@
-import { turnOfTheLoop } from '../../../base/clock.ts'
-import type { CellPaths } from '../../../base/files/store-paths.ts'
-import type { Log } from '../../../base/log.ts'
-import type { BackupProgress } from '../backup-progress.ts'
-import { fingerprintOf } from '../file-fingerprint.ts'
-import { isUntouchedSince, unshippedSegments } from '../history.ts'
-import { among, type CollectedLook, type CollectLimits } from '../log/cell-log.ts'
-import { Segments } from '../log/segments.ts'
-import type { BackupProgressTable } from '../progress-table.ts'
+import { turnOfTheLoop } from '../../base/clock.ts'
+import type { CellPaths } from '../../base/files/store-paths.ts'
+import type { Log } from '../../base/log.ts'
+import type { BackupProgress } from './backup-progress.ts'
+import { fingerprintOf } from './file-fingerprint.ts'
+import { isUntouchedSince, unshippedSegments } from './history.ts'
+import { among, type CollectedLook, type CollectLimits } from './log/cell-log.ts'
+import { Segments } from './log/segments.ts'
+import type { BackupProgressTable } from './progress-table.ts'
 
 export interface UnshippedSearchParts {
   /** False: nothing is shipped, and nothing is looked for. */
