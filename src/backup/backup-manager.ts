@@ -154,7 +154,7 @@ export class BackupManager {
     const { accountId, signal } = options
     const ship = async (id: string) => {
       if (accountId !== undefined) await this.#flushes.turn(accountId, signal)
-      return holdsAllOf(id, await archiver.flush(signal, { about: [id] }))
+      return holdsAllOf(id, await archiver.flush(signal, { cells: [id] }))
     }
     const recordOf = async (id: string) => record(id)
     const parts = { index, log, reader, ship: archiver.shipping && ship, isStored, recordOf }
@@ -273,7 +273,7 @@ export class BackupManager {
       turn: async (signal) => {
         if (accountId != null) await this.#flushes.turn(accountId, signal)
       },
-      flush: async (signal) => holdsAllOf(cellId, await archiver.flush(signal, { about: [cellId] })),
+      flush: async (signal) => holdsAllOf(cellId, await archiver.flush(signal, { cells: [cellId] })),
       backUp: (signal) =>
         this.backup(cellId, 'incremental', { origin: 'schedule', signal }, 'requested', true),
       clock,

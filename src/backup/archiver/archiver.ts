@@ -100,10 +100,10 @@ export interface ArchiverClient {
   /**
    * Resolves once everything that was committed before this call is in the object store, and counts there.
    *
-   * @param options.about the caller wants to know only of these cells whether they have a history
+   * @param options.cells the caller wants to know only of these cells whether they have a history
    * @throws `object_store_not_configured` if nothing is shipped, `taken_over`, what the object store throws, the signal's reason
    */
-  flush(signal?: AbortSignal, options?: Pick<FlushOptions, 'about'>): Promise<Flushed>
+  flush(signal?: AbortSignal, options?: Pick<FlushOptions, 'cells'>): Promise<Flushed>
   /** How far the object store has what the cells commit; undefined if nothing is shipped. */
   readonly shipping: ShippingStatus | undefined
 }
@@ -330,7 +330,7 @@ export class Archiver implements ArchiverClient {
   /** @returns whether all that the cell has committed is stored now */
   async #ship(cellId: string, { signal, accountId }: ShipOptions): Promise<boolean> {
     const isAtOnce = accountId === undefined
-    return holdsAllOf(cellId, await this.flush(signal, { isAtOnce, about: [cellId] }))
+    return holdsAllOf(cellId, await this.flush(signal, { isAtOnce, cells: [cellId] }))
   }
 
   async flush(signal?: AbortSignal, options?: FlushOptions): Promise<Flushed> {

@@ -71,7 +71,7 @@ export class UnshippedSearch {
    * meanwhile may have come too late for the process that had answered already.
    */
   async collect<Piece>(
-    { about, wanted = [] }: Pick<CollectLimits, 'about' | 'wanted'>,
+    { historyOf, wanted = [] }: Pick<CollectLimits, 'historyOf' | 'wanted'>,
     collect: () => Promise<CollectedLook<Piece>>,
   ): Promise<CollectedLook<Piece>> {
     const missed = [...this.#missed]
@@ -87,7 +87,7 @@ export class UnshippedSearch {
       if (this.#isCutShort || sought.some((may) => may(cellId))) delete whole[cellId]
     const unreadable = union(collected.unreadable, missed, this.#missed)
     const changed = this.#changedWithoutHistory()
-    const withoutHistory = union(collected.withoutHistory, about ? among(changed, about) : changed)
+    const withoutHistory = union(collected.withoutHistory, historyOf ? among(changed, historyOf) : changed)
     const withoutHistoryCount = Math.max(collected.withoutHistoryCount, changed.length)
     const isAll = collected.isAll && isOver
     return { ...collected, unreadable, withoutHistory, withoutHistoryCount, isAll, whole }

@@ -132,7 +132,7 @@ export class Shipper {
     if (this.#ended !== undefined) return Promise.reject(this.#ended)
     const flushed = this.#flushes.add(options)
     // One hurry is enough.
-    if (this.#isLooking && (options.about ?? []).length > 0) {
+    if (this.#isLooking && (options.cells ?? []).length > 0) {
       this.#isLooking = false
       void this.#parts.cells.hurryLook().catch(() => {})
     }
@@ -144,7 +144,7 @@ export class Shipper {
   async stop(deadline: AbortSignal): Promise<void> {
     this.#isStopping = true
     if (this.#ended === undefined && this.#parts.epoch.epoch !== undefined) {
-      await this.flush(deadline, { about: [] }).catch((err) => {
+      await this.flush(deadline, { cells: [] }).catch((err) => {
         this.#parts.log.warn({ err }, 'stopped before everything was shipped; the next start ships the rest')
       })
     }

@@ -145,7 +145,7 @@ class ArchiverMain {
 
   async #flush({ id, about }: Extract<ToArchiver, { type: 'flush' }>): Promise<void> {
     try {
-      const value = await this.#started.archiver.flush(undefined, { about })
+      const value = await this.#started.archiver.flush(undefined, { cells: about })
       send({ type: 'flushed', id, value, error: undefined })
     } catch (error) {
       send({ type: 'flushed', id, value: undefined, error: toWireError(error) })

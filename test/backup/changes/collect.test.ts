@@ -66,7 +66,7 @@ test('what a cell commits after its first backup is collected, with the times of
   expect(await collector.collect(ALL)).toMatchObject({ logs: [], isAll: true, withoutHistory: [cell.id] })
   // In each tick, a process with many of them names those alone that somebody asks for.
   const asked = { withoutHistory: [], withoutHistoryCount: 1 }
-  expect(await collector.collect({ ...ALL, about: ['another'] })).toMatchObject(asked)
+  expect(await collector.collect({ ...ALL, historyOf: ['another'] })).toMatchObject(asked)
   const { image, position } = await versionOf(store, cell)
   expect((await collector.collect(ALL)).logs).toEqual([])
   // What follows a version is later.

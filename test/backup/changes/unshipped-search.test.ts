@@ -157,7 +157,7 @@ describe('The search for unshipped cells', () => {
       withoutHistory: ['b'],
     }))
     expect(collected).toMatchObject({ isAll: true, withoutHistory: ['b', 'a'] })
-    const asked = await search.collect({ about: ['b', 'c'] }, nothing)
+    const asked = await search.collect({ historyOf: ['b', 'c'] }, nothing)
     expect(asked).toMatchObject({ withoutHistory: ['b'], withoutHistoryCount: 2 })
     expect(looked).toEqual([])
   })

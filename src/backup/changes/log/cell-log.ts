@@ -48,8 +48,8 @@ export interface CollectLimits {
   bytesMax: number
   /** Cells whose files could not be read just now: they are left out. */
   except?: readonly string[] | undefined
-  /** The cells of which somebody wants to know whether they have a history; undefined: all. */
-  about?: readonly string[] | undefined
+  /** The cells of which somebody asks whether they have a history; undefined: all. */
+  historyOf?: readonly string[] | undefined
   /** Cells for which somebody waits. */
   wanted?: readonly string[] | undefined
   /** Processes that take long are left out, because somebody waits for a cell that may be in another one. */
@@ -62,7 +62,7 @@ export interface CollectedLogs<Piece = LogPiece> {
   isAll: boolean
   /** Whether there was no room for some of it: the next call brings that. */
   hasMore: boolean
-  /** Of the cells that it is `about`, those that have changed but have no history: what they committed is safe only with their next version. */
+  /** Those of `historyOf` that have changed but have no history: what they committed is safe only with their next version. */
   withoutHistory: string[]
   /** How many there are of them in all. There can be as many as the store has cells, so not all are named in each tick. */
   withoutHistoryCount: number
@@ -111,7 +111,7 @@ export interface LogPosition {
 }
 
 /** Those of some cells that somebody asks for. */
-export function among(cellIds: readonly string[], about: readonly string[]): string[] {
-  const wanted = new Set(about)
-  return cellIds.filter((cellId) => wanted.has(cellId))
+export function among(cellIds: readonly string[], asked: readonly string[]): string[] {
+  const some = new Set(asked)
+  return cellIds.filter((cellId) => some.has(cellId))
 }

@@ -38,7 +38,7 @@ export class LogCollector {
   }
 
   /** Accounts take turns, also from one call to the next; of each, those cells come first of which something was stored longest ago. */
-  async collect({ cellsMax, bytesMax, except, about, wanted = [] }: CollectLimits): Promise<CollectedLogs> {
+  async collect({ cellsMax, bytesMax, except, historyOf, wanted = [] }: CollectLimits): Promise<CollectedLogs> {
     const asOf = this.#clock.now()
     const collected: CollectedLogs = {
       logs: [],
@@ -78,9 +78,9 @@ export class LogCollector {
       if (!isWhole) partial.add(cellId)
     }
     collected.whole = wanted.filter((cellId) => !partial.has(cellId))
-    return about === undefined
+    return historyOf === undefined
       ? collected
-      : { ...collected, withoutHistory: among(collected.withoutHistory, about) }
+      : { ...collected, withoutHistory: among(collected.withoutHistory, historyOf) }
   }
 
   /**
