@@ -158,8 +158,8 @@ export class BackupManager {
     }
     const recordOf = async (id: string) => record(id)
     const parts = { index, log, reader, ship: archiver.shipping && ship, isStored, recordOf }
-    const wanted = { ...options, record: record(cellId), isLocal: isLocal(cellId) }
-    const plan = planRestore(parts, cellId, wanted).catch((error) => {
+    const request = { ...options, record: record(cellId), isLocal: isLocal(cellId) }
+    const plan = planRestore(parts, cellId, request).catch((error) => {
       throw toBackupError(error, signal)
     })
     return await orReason(signal, plan)

@@ -104,10 +104,10 @@ export class CatalogBackup {
    * @throws what the backup throws
    */
   async stored(): Promise<void> {
-    const wanted = this.#catalog.changes
-    while (this.#stored < wanted) {
+    const target = this.#catalog.changes
+    while (this.#stored < target) {
       await this.#running?.catch(() => {})
-      if (this.#stored < wanted) await this.#run()
+      if (this.#stored < target) await this.#run()
     }
   }
 

@@ -160,8 +160,8 @@ export class CommitLog {
 
   /** Files have room for as many cells as one names, from the next one on. */
   #growFor({ cells }: UsedFile): void {
-    const wanted = 2 ** Math.ceil(Math.log2(Math.max(1, cells.size) * BYTES_PER_CELL))
-    this.#fileBytes = Math.min(Math.max(wanted, this.#fileBytes), this.#parts.fileBytesMax)
+    const bytes = 2 ** Math.ceil(Math.log2(Math.max(1, cells.size) * BYTES_PER_CELL))
+    this.#fileBytes = Math.min(Math.max(bytes, this.#fileBytes), this.#parts.fileBytesMax)
   }
 
   #release(full: UsedFile): void {

@@ -230,8 +230,8 @@ export class Archiver implements ArchiverClient {
         const checkBuilt = (bytes: number) => this.#cells.checkBuilt(cellId, bytes)
         const refused = (marks: readonly RestoredMark[]) => this.#refused.add(cellId, marks)
         const calls = { checkBuilt, dropHistory, noteMark, install, refused }
-        const wanted = { ...start, recovers: onlyIfLost, version, timestamp, accountId, onlyStored }
-        return await this.#restorer.run(cellId, { ...wanted, ...calls, onProgress, ...turn })
+        const requested = { ...start, recovers: onlyIfLost, version, timestamp, accountId, onlyStored }
+        return await this.#restorer.run(cellId, { ...requested, ...calls, onProgress, ...turn })
       } finally {
         await this.#cells.endRestore(cellId)
       }
@@ -267,7 +267,7 @@ export class Archiver implements ArchiverClient {
   }
 
   #branch(
-    { cellId, account, need, source, ...wanted }: BranchRequest,
+    { cellId, account, need, source, ...moment }: BranchRequest,
     { signal: caller, permit, onProgress: tell, onBegin }: JobOptions,
   ): Promise<RestoreResult> {
     const onProgress = withEta(tell, this.#clock)
@@ -275,8 +275,8 @@ export class Archiver implements ArchiverClient {
       onBegin?.()
       permit?.check()
       const known = await this.#cells.findCell(source)
-      const recovers = wanted.version === undefined && wanted.timestamp === undefined
-      return await this.#brancher.run(source, cellId, { ...wanted, ...known, recovers, onProgress, ...turn })
+      const recovers = moment.version === undefined && moment.timestamp === undefined
+      return await this.#brancher.run(source, cellId, { ...moment, ...known, recovers, onProgress, ...turn })
     })
   }
 

@@ -71,7 +71,7 @@ export class UnshippedSearch {
    * meanwhile may have come too late for the process that had answered already.
    */
   async collect<Piece>(
-    { historyOf, wanted = [] }: Pick<CollectLimits, 'historyOf' | 'wanted'>,
+    { historyOf, awaited = [] }: Pick<CollectLimits, 'historyOf' | 'awaited'>,
     collect: () => Promise<CollectedLook<Piece>>,
   ): Promise<CollectedLook<Piece>> {
     const missed = [...this.#missed]
@@ -83,7 +83,7 @@ export class UnshippedSearch {
     const collected = await collect().finally(() => this.#watching.delete(sought))
     const isOver = wasOver && this.isOver && this.#begun === begun
     const whole = { ...collected.whole }
-    for (const cellId of wanted)
+    for (const cellId of awaited)
       if (this.#isCutShort || sought.some((may) => may(cellId))) delete whole[cellId]
     const unreadable = union(collected.unreadable, missed, this.#missed)
     const changed = this.#changedWithoutHistory()

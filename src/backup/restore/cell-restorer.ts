@@ -25,7 +25,12 @@ import {
   removeMarks,
   storeMark,
 } from './install/restored-mark.ts'
-import { type FinderParts, type FoundTarget, findTarget, type WantedRestore } from './target/find-target.ts'
+import {
+  type FinderParts,
+  type FoundTarget,
+  findTarget,
+  type RequestedRestore,
+} from './target/find-target.ts'
 import { timeOf } from './target/known-history.ts'
 import type { RestoreTarget, RestoreTargets } from './target/restore-target.ts'
 import type { RestoreThreads } from './threads/restore-threads.ts'
@@ -36,7 +41,7 @@ export interface CellRestorerParts extends FinderParts, BuilderParts {
   paths(cellId: string): CellPaths
 }
 
-interface CellRestore extends WantedRestore, BuildOptions, MarkedCell {
+interface CellRestore extends RequestedRestore, BuildOptions, MarkedCell {
   /** The cell is lost, and comes back as it last was; otherwise, and without a version or time, its newest backup is restored. */
   recovers: boolean
   /** Called with the bytes of the database once it is proven; may throw. */
@@ -168,7 +173,7 @@ export class CellRestorer {
   }
 }
 
-interface CellBranch extends WantedRestore, BuildOptions {}
+interface CellBranch extends RequestedRestore, BuildOptions {}
 
 /** Builds the files of new cells from the backups of other cells. */
 export class CellBrancher {

@@ -69,12 +69,12 @@ export interface CollectOptions extends CallOptions {
  */
 export async function collectLog(
   index: LogIndex,
-  wanted: LogAfter,
+  after: LogAfter,
   { until, horizon = until, through, signal, isNewest = false, refs: known }: CollectOptions = {},
 ): Promise<CellLog> {
-  const all = known ?? (await index.after(wanted.after, { signal }))
+  const all = known ?? (await index.after(after.after, { signal }))
   const refs = isNewest ? all.withoutRemoved : all
-  const log = new LogJoin(wanted.sequence)
+  const log = new LogJoin(after.sequence)
   const ofVersion = through && refsUpTo(refs, through)
   const isEnough = (read: number) =>
     log.isBroken ||
@@ -94,7 +94,7 @@ export async function collectLog(
       const ref = some[j] as LogRef
       const damage = isError(manifest) ? manifest : brokenChain(manifest, before)
       if (damage !== undefined) log.suspect(damage)
-      if (!isError(manifest)) add(log, ref, manifest, wanted)
+      if (!isError(manifest)) add(log, ref, manifest, after)
       before = ref
       if (isEnough(i + j + 1)) return log.end(i + j + 1)
       const { completeTo } = log

@@ -26,8 +26,8 @@ interface Flush extends PromiseWithResolvers<Flushed>, FlushOptions {
   since?: number
 }
 
-/** What callers want of a look. */
-export type Wanted = Pick<CollectLimits, 'historyOf' | 'wanted' | 'isHurried'>
+/** What callers need of a look. */
+export type LookNeeds = Pick<CollectLimits, 'historyOf' | 'awaited' | 'isHurried'>
 
 /** What a look has found that is stored now. */
 export interface StoredLook extends Flushed, Pick<CollectedLook, 'askedIn' | 'whole'> {
@@ -58,11 +58,11 @@ export class Flushes {
   }
 
   /** A look at the cells begins. */
-  look(): Wanted {
+  look(): LookNeeds {
     this.#looked.push(...this.#waiting.splice(0))
-    const wanted = [...new Set(this.#looked.flatMap(({ cells = [] }) => cells))]
+    const awaited = [...new Set(this.#looked.flatMap(({ cells = [] }) => cells))]
     const isForAll = this.#looked.some(({ cells }) => cells === undefined)
-    return { historyOf: isForAll ? undefined : wanted, wanted, isHurried: wanted.length > 0 }
+    return { historyOf: isForAll ? undefined : awaited, awaited, isHurried: awaited.length > 0 }
   }
 
   /** The look has the number by which later answers are told from earlier ones. */

@@ -2,7 +2,7 @@ import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import type { CollectedLook, LogPiece, UnshippedLog } from '../changes/log/cell-log.ts'
 import type { ClockWatch } from '../versions/clock-watch.ts'
-import type { Wanted } from './flushes.ts'
+import type { LookNeeds } from './flushes.ts'
 import { type LeftOut, type LogObject, type MadeLogObject, makeLogObject } from './log/log-object.ts'
 import type { LogSequence } from './log/log-sequence.ts'
 import type { LogPort } from './log-port.ts'
@@ -46,10 +46,10 @@ export interface LookParts {
 }
 
 /** Asks the cells for what is not shipped, and makes an object of it. */
-export async function lookAtCells(parts: LookParts, wanted: Wanted, signal: AbortSignal): Promise<Look> {
+export async function lookAtCells(parts: LookParts, needs: LookNeeds, signal: AbortSignal): Promise<Look> {
   const { cells, sequence, unreadable, claim, storeId, spoolDirectory, onCollected, clockWatch, clock } =
     parts
-  const collected = await cells.collectLogs({ ...COLLECT, except: unreadable.cellIds, ...wanted })
+  const collected = await cells.collectLogs({ ...COLLECT, except: unreadable.cellIds, ...needs })
   onCollected(collected)
   const { asOf } = collected
   if (collected.logs.length === 0)
@@ -77,7 +77,7 @@ export async function lookAtCells(parts: LookParts, wanted: Wanted, signal: Abor
   }
 }
 
-/** The wanted cells of which everything that was collected is in the object. */
+/** The awaited cells of which everything that was collected is in the object. */
 function wholeIn(object: LogObject | undefined, { whole, logs }: CollectedLook): Record<string, number> {
   const places = new Map(object?.places.map((place) => [place.cellId, place]))
   const isIn = ({ cellId, pieces }: UnshippedLog) => {
@@ -88,14 +88,14 @@ function wholeIn(object: LogObject | undefined, { whole, logs }: CollectedLook):
   return Object.fromEntries(Object.entries(whole).filter(([cellId]) => !partial.has(cellId)))
 }
 
-/** @param wanted `isWhole`: all that waits was to be in the object; `hasMore`: there was no room for some of it */
+/** @param waiting `isWhole`: all that waits was to be in the object; `hasMore`: there was no room for some of it */
 function outcomeOf(
   { object, leftOut, unreadable }: MadeLogObject,
-  wanted: { isWhole: boolean; hasMore: boolean },
+  waiting: { isWhole: boolean; hasMore: boolean },
 ): Outcome {
   const isFutile = object === undefined && unreadable.length === 0
-  if (wanted.hasMore && !isFutile) return 'more'
-  return leftOut.length > 0 || !wanted.isWhole ? 'later' : 'all'
+  if (waiting.hasMore && !isFutile) return 'more'
+  return leftOut.length > 0 || !waiting.isWhole ? 'later' : 'all'
 }
 
 /**

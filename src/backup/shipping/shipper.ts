@@ -276,11 +276,11 @@ export class Shipper {
   }
 
   async #lookAtCells(signal: AbortSignal): Promise<Look> {
-    const wanted = this.#flushes.look()
+    const needs = this.#flushes.look()
     this.#isLooking = true
     try {
-      const isHurried = wanted.isHurried && !this.#isStopping
-      return await lookAtCells(this.#look, { ...wanted, isHurried }, signal)
+      const isHurried = needs.isHurried && !this.#isStopping
+      return await lookAtCells(this.#look, { ...needs, isHurried }, signal)
     } finally {
       this.#isLooking = false
     }

@@ -99,9 +99,9 @@ export class VersionIndex {
   }
 
   /** As {@link manifest}. @returns undefined if the version is damaged, or was removed since the listing */
-  async readable(...wanted: Parameters<VersionIndex['manifest']>): Promise<ManifestHead | undefined> {
+  async readable(...version: Parameters<VersionIndex['manifest']>): Promise<ManifestHead | undefined> {
     try {
-      return await this.manifest(...wanted)
+      return await this.manifest(...version)
     } catch (error) {
       if (isUnusable(error)) return undefined
       throw error

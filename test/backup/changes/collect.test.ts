@@ -149,7 +149,7 @@ test('a cell that another process takes over during a collection is left to that
   }
   const closed = cells.slice(0, -1).map(({ id }) => id)
   const moved = [...trackers.unshipped].filter((id) => closed.includes(id)).at(-1) as string
-  const collection = collector.collect({ ...ALL, wanted: closed })
+  const collection = collector.collect({ ...ALL, awaited: closed })
   trackers.letGo(moved)
   const { logs, whole } = await collection
   expect(logs.map(({ cellId }) => cellId)).not.toContain(moved)

@@ -35,13 +35,13 @@ describe('The search for unshipped cells', () => {
     const wanted = ['a']
     // No process has a cell open yet: each says that this is all.
     const all = async () => ({ ...(await nothing()), whole: { a: 1 } })
-    expect(await search.collect({ wanted }, all)).toMatchObject({ isAll: false, whole: {} })
+    expect(await search.collect({ awaited: wanted }, all)).toMatchObject({ isAll: false, whole: {} })
     // A process has ended meanwhile: nobody looks for the cells of others yet.
     await search.search((cellId) => cellId === 'b')
-    expect(await search.collect({ wanted }, all)).toMatchObject({ isAll: false, whole: {} })
+    expect(await search.collect({ awaited: wanted }, all)).toMatchObject({ isAll: false, whole: {} })
     await search.search()
     await settled()
-    expect(await search.collect({ wanted }, all)).toMatchObject({ isAll: true, whole: { a: 1 } })
+    expect(await search.collect({ awaited: wanted }, all)).toMatchObject({ isAll: true, whole: { a: 1 } })
   })
 
   test('is over once all that were found were looked at', async () => {

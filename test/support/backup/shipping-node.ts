@@ -57,7 +57,7 @@ export class WalCells implements LogPort {
 
   /** What a process has that has some of the cells. */
   async collectOf(
-    { cellsMax, bytesMax, except = [], historyOf, wanted = [] }: CollectLimits,
+    { cellsMax, bytesMax, except = [], historyOf, awaited = [] }: CollectLimits,
     cells: readonly WalCell[],
   ): Promise<CollectedLogs> {
     const unreadable = cells.map(({ cellId }) => cellId).filter((cellId) => except.includes(cellId))
@@ -84,7 +84,7 @@ export class WalCells implements LogPort {
       withoutHistoryCount: this.withoutHistory.length,
       unreadable,
       asOf,
-      whole: wanted.filter((id) => found.slice(logs.length).every(({ cellId }) => cellId !== id)),
+      whole: awaited.filter((id) => found.slice(logs.length).every(({ cellId }) => cellId !== id)),
     }
     return JSON.parse(JSON.stringify(collected))
   }

@@ -51,7 +51,7 @@ export interface CollectLimits {
   /** The cells of which somebody asks whether they have a history; undefined: all. */
   historyOf?: readonly string[] | undefined
   /** Cells for which somebody waits. */
-  wanted?: readonly string[] | undefined
+  awaited?: readonly string[] | undefined
   /** Processes that take long are left out, because somebody waits for a cell that may be in another one. */
   isHurried?: boolean | undefined
 }
@@ -70,7 +70,7 @@ export interface CollectedLogs<Piece = LogPiece> {
   unreadable: string[]
   /** Epoch milliseconds: all that was committed before it is in `logs`, if `isAll` and `unreadable` is empty. */
   asOf: number
-  /** The wanted cells of which all that they had committed before the question is in `logs`, or which one of the lists above names. */
+  /** The awaited cells of which all that they had committed before the question is in `logs`, or which one of the lists above names. */
   whole: string[]
 }
 
@@ -82,7 +82,7 @@ export interface CollectedLook<Piece = LogPiece> extends Omit<CollectedLogs<Piec
   look: number
   /** The earliest look of which a question is answered here. */
   askedIn: number
-  /** The same, of each wanted cell that is whole. */
+  /** The same, of each awaited cell of which that holds. */
   whole: Record<string, number>
 }
 

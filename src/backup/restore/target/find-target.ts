@@ -9,7 +9,7 @@ import { type Listing, listingOf } from '../../versions/version-index.ts'
 import { ShippedLog } from '../build/shipped-log.ts'
 import type { CellContents } from '../install/restored-mark.ts'
 import { timeOf } from './known-history.ts'
-import { type RestoreTarget, RestoreTargets, type TargetParts, type WantedState } from './restore-target.ts'
+import { type RestoreTarget, RestoreTargets, type TargetParts, type RequestedState } from './restore-target.ts'
 
 export interface FinderParts extends TargetParts {
   /**
@@ -30,7 +30,7 @@ export interface ShipOptions extends CallOptions {
 }
 
 /** What is restored, and for whom. */
-export interface WantedRestore extends Partial<Omit<WantedState, 'isBehind'>>, CallOptions {
+export interface RequestedRestore extends Partial<Omit<RequestedState, 'isBehind'>>, CallOptions {
   /** The cell's record in the catalog, also of a deleted cell. */
   record: CellRecord | undefined
   /** The cell's database file is on this machine. */
@@ -60,7 +60,7 @@ export class NeedsVersion extends CellError {}
 export async function findTarget(
   parts: FinderParts,
   cellId: string,
-  { record, isLocal, accountId, version, timestamp, recovers = false, onlyStored, signal }: WantedRestore,
+  { record, isLocal, accountId, version, timestamp, recovers = false, onlyStored, signal }: RequestedRestore,
 ): Promise<FoundTarget> {
   const { index, ship, isStored, recordOf } = parts
   const ownership = new CellOwnership(index, () => record)
@@ -115,10 +115,10 @@ function knownDamage(version: string): CellError {
 export async function planRestore(
   parts: FinderParts & { reader: ObjectReader },
   cellId: string,
-  wanted: WantedRestore,
+  request: RequestedRestore,
 ): Promise<RestorePlan> {
-  const { signal } = wanted
-  const { target, listing } = await findTarget(parts, cellId, { ...wanted, onlyStored: true })
+  const { signal } = request
+  const { target, listing } = await findTarget(parts, cellId, { ...request, onlyStored: true })
   const { manifest, wals, time } = target
   const { version, kind, chain } = manifest
   const versions = await Promise.all(

@@ -129,10 +129,10 @@ class Reach {
     { begin, end }: Stretch,
     objectsMax = this.#room,
   ): Promise<LastPiece | undefined> {
-    const wanted = { ...this.#options, history: log?.history, objectsMax }
+    const limits = { ...this.#options, history: log?.history, objectsMax }
     // From the end on, as many as are read at most.
     const refs = this.#refs.slice(Math.max(begin, end - objectsMax), end)
-    const { last, objects } = await lastPiece(this.#log, this.#cellId, refs, wanted)
+    const { last, objects } = await lastPiece(this.#log, this.#cellId, refs, limits)
     this.#room = Math.max(0, this.#room - objects)
     return last !== undefined && last.piece.sequence > (log?.sequence ?? 0) ? last : undefined
   }

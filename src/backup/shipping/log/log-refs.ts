@@ -156,8 +156,8 @@ export class LogRefs {
       for (let number = run.from; number <= run.to; number++) yield this.#ref(run, number)
   }
 
-  #only(isWanted: (run: LogRun) => boolean): LogRefs {
-    return new LogRefs(this.#runs.filter(isWanted), this.#sizes)
+  #only(isIn: (run: LogRun) => boolean): LogRefs {
+    return new LogRefs(this.#runs.filter(isIn), this.#sizes)
   }
 
   #runAt(index: number): number {

@@ -42,7 +42,7 @@ export class WorkerLooks {
     workers: readonly WorkerHandle[],
     limits: CollectLimits,
   ): Promise<CollectedLook<PackedPiece>> {
-    const { wanted = [] } = limits
+    const { awaited = [] } = limits
     const asOf = this.#clock.now()
     const look = ++this.#looks
     const part = (max: number) => Math.max(1, Math.floor(max / Math.max(workers.length, 1)))
@@ -62,7 +62,7 @@ export class WorkerLooks {
       asOf: Math.min(asOf, ...answers.map((answer) => answer.asOf)),
       look,
       askedIn: Math.min(look, ...known.map((each) => each.look)),
-      whole: wholeOf(wanted, questions, look),
+      whole: wholeOf(awaited, questions, look),
     }
   }
 
@@ -114,12 +114,12 @@ function isValid(question: Question, look: number): boolean {
 
 /** For each wanted cell of which everything is collected, the look in which its workers were asked. */
 function wholeOf(
-  wanted: readonly string[],
+  awaited: readonly string[],
   questions: readonly Question[],
   look: number,
 ): Record<string, number> {
   const whole: Record<string, number> = {}
-  for (const cellId of wanted) {
+  for (const cellId of awaited) {
     const holders = questions.filter(({ worker }) => worker.mayHaveUsed(cellId))
     const isWhole = holders.every(
       (each) => isValid(each, look) && each.answer?.whole.includes(cellId) === true,
