@@ -82,15 +82,15 @@ export class UnshippedSearch {
     this.#watching.add(sought)
     const collected = await collect().finally(() => this.#watching.delete(sought))
     const isOver = wasOver && this.isOver && this.#begun === begun
-    const whole = { ...collected.whole }
+    const complete = { ...collected.complete }
     for (const cellId of awaited)
-      if (this.#isCutShort || sought.some((may) => may(cellId))) delete whole[cellId]
+      if (this.#isCutShort || sought.some((may) => may(cellId))) delete complete[cellId]
     const unreadable = union(collected.unreadable, missed, this.#missed)
     const changed = this.#changedWithoutHistory()
     const withoutHistory = union(collected.withoutHistory, historyOf ? among(changed, historyOf) : changed)
     const withoutHistoryCount = Math.max(collected.withoutHistoryCount, changed.length)
     const isAll = collected.isAll && isOver
-    return { ...collected, unreadable, withoutHistory, withoutHistoryCount, isAll, whole }
+    return { ...collected, unreadable, withoutHistory, withoutHistoryCount, isAll, complete }
   }
 
   /** Of those that no process has open, too: nobody has to look at them. */

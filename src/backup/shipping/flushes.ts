@@ -30,7 +30,7 @@ interface Flush extends PromiseWithResolvers<Flushed>, FlushOptions {
 export type LookNeeds = Pick<CollectLimits, 'historyOf' | 'awaited' | 'isHurried'>
 
 /** What a look has found that is stored now. */
-export interface StoredLook extends Flushed, Pick<CollectedLook, 'askedIn' | 'whole'> {
+export interface StoredLook extends Flushed, Pick<CollectedLook, 'askedIn' | 'complete'> {
   /** It was all that there was. */
   isAll: boolean
 }
@@ -71,10 +71,10 @@ export class Flushes {
   }
 
   /** What the last look has found is stored. Who waits for all cells goes on waiting unless that was all. */
-  stored({ isAll, askedIn, whole, withoutHistory, unreadable }: StoredLook): void {
+  stored({ isAll, askedIn, complete, withoutHistory, unreadable }: StoredLook): void {
     const isStored = ({ since = Number.POSITIVE_INFINITY, cells = [] }: Flush) => {
       if (isAll && askedIn >= since) return true
-      return cells.length > 0 && cells.every((cellId) => (whole[cellId] ?? -1) >= since)
+      return cells.length > 0 && cells.every((cellId) => (complete[cellId] ?? -1) >= since)
     }
     const [stored, waiting] = [this.#looked.filter(isStored), this.#looked.filter((each) => !isStored(each))]
     this.#looked = waiting

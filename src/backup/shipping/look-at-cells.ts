@@ -20,7 +20,7 @@ export type Outcome = 'all' | 'more' | 'later'
 
 /** What a look at the cells has found. */
 export interface Look
-  extends Pick<CollectedLook, 'asOf' | 'withoutHistory' | 'unreadable' | 'askedIn' | 'whole'> {
+  extends Pick<CollectedLook, 'asOf' | 'withoutHistory' | 'unreadable' | 'askedIn' | 'complete'> {
   /** What it has found. Undefined if that is nothing to store. */
   object: LogObject | undefined
   outcome: Outcome
@@ -71,21 +71,21 @@ export async function lookAtCells(parts: LookParts, needs: LookNeeds, signal: Ab
     asOf,
     withoutHistory: collected.withoutHistory,
     askedIn: collected.askedIn,
-    whole: wholeIn(object, collected),
+    complete: completeIn(object, collected),
     unreadable: [...collected.unreadable, ...noted.unreadable.map(({ cellId }) => cellId)],
     bytes: unshippedBytes(logs),
   }
 }
 
 /** The awaited cells of which everything that was collected is in the object. */
-function wholeIn(object: LogObject | undefined, { whole, logs }: CollectedLook): Record<string, number> {
+function completeIn(object: LogObject | undefined, { complete, logs }: CollectedLook): Record<string, number> {
   const places = new Map(object?.places.map((place) => [place.cellId, place]))
   const isIn = ({ cellId, pieces }: UnshippedLog) => {
     const [place, last] = [places.get(cellId), pieces.at(-1)]
     return place?.sequence === last?.sequence && place?.frames === last?.to
   }
   const partial = new Set(logs.filter((log) => !isIn(log)).map(({ cellId }) => cellId))
-  return Object.fromEntries(Object.entries(whole).filter(([cellId]) => !partial.has(cellId)))
+  return Object.fromEntries(Object.entries(complete).filter(([cellId]) => !partial.has(cellId)))
 }
 
 /** @param waiting `isWhole`: all that waits was to be in the object; `hasMore`: there was no room for some of it */

@@ -151,9 +151,9 @@ test('a cell that another process takes over during a collection is left to that
   const moved = [...trackers.unshipped].filter((id) => closed.includes(id)).at(-1) as string
   const collection = collector.collect({ ...ALL, awaited: closed })
   trackers.letGo(moved)
-  const { logs, whole } = await collection
+  const { logs, complete } = await collection
   expect(logs.map(({ cellId }) => cellId)).not.toContain(moved)
-  expect([...whole].sort()).toEqual(closed.filter((id) => id !== moved).sort())
+  expect([...complete].sort()).toEqual(closed.filter((id) => id !== moved).sort())
   expect(logs).toHaveLength(cells.length - 1)
 })
 

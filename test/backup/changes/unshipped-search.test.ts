@@ -34,14 +34,14 @@ describe('The search for unshipped cells', () => {
     )
     const wanted = ['a']
     // No process has a cell open yet: each says that this is all.
-    const all = async () => ({ ...(await nothing()), whole: { a: 1 } })
-    expect(await search.collect({ awaited: wanted }, all)).toMatchObject({ isAll: false, whole: {} })
+    const all = async () => ({ ...(await nothing()), complete: { a: 1 } })
+    expect(await search.collect({ awaited: wanted }, all)).toMatchObject({ isAll: false, complete: {} })
     // A process has ended meanwhile: nobody looks for the cells of others yet.
     await search.search((cellId) => cellId === 'b')
-    expect(await search.collect({ awaited: wanted }, all)).toMatchObject({ isAll: false, whole: {} })
+    expect(await search.collect({ awaited: wanted }, all)).toMatchObject({ isAll: false, complete: {} })
     await search.search()
     await settled()
-    expect(await search.collect({ awaited: wanted }, all)).toMatchObject({ isAll: true, whole: { a: 1 } })
+    expect(await search.collect({ awaited: wanted }, all)).toMatchObject({ isAll: true, complete: { a: 1 } })
   })
 
   test('is over once all that were found were looked at', async () => {
@@ -188,7 +188,7 @@ async function nothing(): Promise<CollectedLook> {
     asOf: 0,
     look: 1,
     askedIn: 1,
-    whole: {},
+    complete: {},
   }
 }
 

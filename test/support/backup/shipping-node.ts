@@ -84,7 +84,7 @@ export class WalCells implements LogPort {
       withoutHistoryCount: this.withoutHistory.length,
       unreadable,
       asOf,
-      whole: awaited.filter((id) => found.slice(logs.length).every(({ cellId }) => cellId !== id)),
+      complete: awaited.filter((id) => found.slice(logs.length).every(({ cellId }) => cellId !== id)),
     }
     return JSON.parse(JSON.stringify(collected))
   }

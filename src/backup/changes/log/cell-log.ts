@@ -71,24 +71,24 @@ export interface CollectedLogs<Piece = LogPiece> {
   /** Epoch milliseconds: all that was committed before it is in `logs`, if `isAll` and `unreadable` is empty. */
   asOf: number
   /** The awaited cells of which all that they had committed before the question is in `logs`, or which one of the lists above names. */
-  whole: string[]
+  complete: string[]
 }
 
 /**
  * A look at the cells of several processes. One that was busy may answer a question of an earlier look. So looks are numbered: what
  * was committed before a look is in `logs` if the question is of this look or of a later one.
  */
-export interface CollectedLook<Piece = LogPiece> extends Omit<CollectedLogs<Piece>, 'whole'> {
+export interface CollectedLook<Piece = LogPiece> extends Omit<CollectedLogs<Piece>, 'complete'> {
   look: number
   /** The earliest look of which a question is answered here. */
   askedIn: number
   /** The same, of each awaited cell of which that holds. */
-  whole: Record<string, number>
+  complete: Record<string, number>
 }
 
 /** A look at the cells of one process. */
-export function lookOf({ whole, ...collected }: CollectedLogs, look: number): CollectedLook {
-  return { ...collected, look, askedIn: look, whole: Object.fromEntries(whole.map((id) => [id, look])) }
+export function lookOf({ complete, ...collected }: CollectedLogs, look: number): CollectedLook {
+  return { ...collected, look, askedIn: look, complete: Object.fromEntries(complete.map((id) => [id, look])) }
 }
 
 /** @param record what the catalog has of a cell */

@@ -54,7 +54,7 @@ export class LogCollector {
       withoutHistoryCount: 0,
       unreadable: [],
       asOf,
-      whole: [],
+      complete: [],
     }
     const partial = new Set<string>()
     const leftOut = new Set(except)
@@ -83,7 +83,7 @@ export class LogCollector {
       room -= bytes
       if (!isWhole) partial.add(cellId)
     }
-    collected.whole = awaited.filter((cellId) => !partial.has(cellId))
+    collected.complete = awaited.filter((cellId) => !partial.has(cellId))
     return historyOf === undefined
       ? collected
       : { ...collected, withoutHistory: among(collected.withoutHistory, historyOf) }

@@ -62,7 +62,7 @@ export class WorkerLooks {
       asOf: Math.min(asOf, ...answers.map((answer) => answer.asOf)),
       look,
       askedIn: Math.min(look, ...known.map((each) => each.look)),
-      whole: wholeOf(awaited, questions, look),
+      complete: completeOf(awaited, questions, look),
     }
   }
 
@@ -113,18 +113,18 @@ function isValid(question: Question, look: number): boolean {
 }
 
 /** For each wanted cell of which everything is collected, the look in which its workers were asked. */
-function wholeOf(
+function completeOf(
   awaited: readonly string[],
   questions: readonly Question[],
   look: number,
 ): Record<string, number> {
-  const whole: Record<string, number> = {}
+  const complete: Record<string, number> = {}
   for (const cellId of awaited) {
     const holders = questions.filter(({ worker }) => worker.mayHaveUsed(cellId))
     const isWhole = holders.every(
-      (each) => isValid(each, look) && each.answer?.whole.includes(cellId) === true,
+      (each) => isValid(each, look) && each.answer?.complete.includes(cellId) === true,
     )
-    if (isWhole) whole[cellId] = Math.min(look, ...holders.map((each) => each.look))
+    if (isWhole) complete[cellId] = Math.min(look, ...holders.map((each) => each.look))
   }
-  return whole
+  return complete
 }
