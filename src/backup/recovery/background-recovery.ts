@@ -142,14 +142,14 @@ export class BackgroundRecovery {
     const { clock, log, atOnce } = this.#parts
     if (!(await this.#find())) return
     this.#startedAt = clock.now()
-    log.info({ ...this.#told(), atOnce }, 'cells without local data are being restored in the background')
+    log.info({ ...this.#figures(), atOnce }, 'cells without local data are being restored in the background')
     this.#tellLater()
     await Promise.all(Array.from({ length: atOnce }, () => this.#workOff(recover)))
     this.#tellTimer?.cancel()
     this.#endedAt = clock.now()
     if (this.#abort.signal.aborted) return
     const durationMs = this.#endedAt - this.#startedAt
-    log.info({ ...this.#told(), durationMs }, 'the background restore of cells has ended')
+    log.info({ ...this.#figures(), durationMs }, 'the background restore of cells has ended')
   }
 
   /** Finds the lost cells and their order. @returns whether there are any */
@@ -236,19 +236,19 @@ export class BackgroundRecovery {
     if (this.#abort.signal.aborted || beganAt < this.#pauseEndsAt) return
     const retryMs = backOffMs(this.#retries++, BACK_OFF, random)
     this.#pauseEndsAt = clock.monotonic() + retryMs
-    log.warn({ ...this.#told(), err, retryMs }, 'the background restore of cells waits; trying again later')
+    log.warn({ ...this.#figures(), err, retryMs }, 'the background restore of cells waits; trying again later')
     await this.#rest(retryMs)
   }
 
   #tellLater(): void {
     const { clock, log } = this.#parts
     this.#tellTimer = clock.setTimer(() => {
-      log.info(this.#told(), 'cells are being restored in the background')
+      log.info(this.#figures(), 'cells are being restored in the background')
       this.#tellLater()
     }, TELL_EVERY_MS)
   }
 
-  #told(): object {
+  #figures(): object {
     if (this.progress === undefined) return {}
     const { cells, recovered, bytes, failed, etaMs } = this.progress
     return { cells, recovered, failed, bytes, etaMs }

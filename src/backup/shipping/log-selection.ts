@@ -65,14 +65,14 @@ export class ShippingOrder {
   #rounds = 0
 
   /** Cells of which nothing was told are forgotten. */
-  round(told: readonly UnshippedLog[]): AccountQueue<UnshippedLog> {
+  round(logs: readonly UnshippedLog[]): AccountQueue<UnshippedLog> {
     this.#rounds++
     const before = this.#since
-    const since = new Map(told.map(({ cellId }) => [cellId, before.get(cellId) ?? this.#rounds]))
+    const since = new Map(logs.map(({ cellId }) => [cellId, before.get(cellId) ?? this.#rounds]))
     this.#since = since
     const sinceOf = ({ cellId }: UnshippedLog) => since.get(cellId) as number
     return this.#accounts.round(
-      told.toSorted((a, b) => sinceOf(a) - sinceOf(b)),
+      logs.toSorted((a, b) => sinceOf(a) - sinceOf(b)),
       accountOf,
     )
   }

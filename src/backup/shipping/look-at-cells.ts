@@ -107,8 +107,8 @@ function outcomeOf(
 export class UnreadableCells {
   readonly #log: Log
   readonly #cells = new Set<string>()
-  /** Those that were told of. */
-  #toldOf: ReadonlySet<string> = new Set()
+  /** Those that the log names already. */
+  #logged: ReadonlySet<string> = new Set()
   /** The file for which a cell was left out last. */
   readonly #suspects = new Map<string, string>()
 
@@ -135,13 +135,13 @@ export class UnreadableCells {
 
   /** The next look begins with all cells. */
   tryAgain(): void {
-    this.#toldOf = new Set(this.#cells)
+    this.#logged = new Set(this.#cells)
     this.#cells.clear()
   }
 
   #add(cellId: string, err: unknown): void {
     this.#cells.add(cellId)
-    if (!this.#toldOf.has(cellId))
+    if (!this.#logged.has(cellId))
       this.#log.error({ cellId, err }, 'the files of a cell cannot be read, so it is not shipped')
   }
 }
