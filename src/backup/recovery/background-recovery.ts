@@ -236,7 +236,10 @@ export class BackgroundRecovery {
     if (this.#abort.signal.aborted || beganAt < this.#pauseEndsAt) return
     const retryMs = backOffMs(this.#retries++, BACK_OFF, random)
     this.#pauseEndsAt = clock.monotonic() + retryMs
-    log.warn({ ...this.#figures(), err, retryMs }, 'the background restore of cells waits; trying again later')
+    log.warn(
+      { ...this.#figures(), err, retryMs },
+      'the background restore of cells waits; trying again later',
+    )
     await this.#rest(retryMs)
   }
 

@@ -49,7 +49,7 @@ export interface CellLog {
 
 const PARALLEL_READS = 16
 
-export interface CollectOptions extends CallOptions {
+export interface JoinOptions extends CallOptions {
   /** Epoch milliseconds: what was committed after it is not needed. */
   until?: number | undefined
   /** Epoch milliseconds, `until` by default: where the history ends at the latest. */
@@ -63,14 +63,14 @@ export interface CollectOptions extends CallOptions {
 }
 
 /**
- * Collects what the log objects have of a cell after one of its versions.
+ * Joins what the log objects have of a cell after one of its versions.
  *
  * @throws what the object store throws; damage is a result
  */
-export async function collectLog(
+export async function joinLog(
   index: LogIndex,
   after: LogAfter,
-  { until, horizon = until, through, signal, isNewest = false, refs: known }: CollectOptions = {},
+  { until, horizon = until, through, signal, isNewest = false, refs: known }: JoinOptions = {},
 ): Promise<CellLog> {
   const all = known ?? (await index.after(after.after, { signal }))
   const refs = isNewest ? all.withoutRemoved : all

@@ -78,7 +78,10 @@ export async function lookAtCells(parts: LookParts, needs: LookNeeds, signal: Ab
 }
 
 /** The awaited cells of which everything that was collected is in the object. */
-function completeIn(object: LogObject | undefined, { complete, logs }: CollectedLook): Record<string, number> {
+function completeIn(
+  object: LogObject | undefined,
+  { complete, logs }: CollectedLook,
+): Record<string, number> {
   const places = new Map(object?.places.map((place) => [place.cellId, place]))
   const isIn = ({ cellId, pieces }: UnshippedLog) => {
     const [place, last] = [places.get(cellId), pieces.at(-1)]

@@ -9,7 +9,12 @@ import { type Listing, listingOf } from '../../versions/version-index.ts'
 import { ShippedLog } from '../build/shipped-log.ts'
 import type { CellContents } from '../install/restored-mark.ts'
 import { timeOf } from './known-history.ts'
-import { type RestoreTarget, RestoreTargets, type TargetParts, type RequestedState } from './restore-target.ts'
+import {
+  type RequestedState,
+  type RestoreTarget,
+  RestoreTargets,
+  type TargetParts,
+} from './restore-target.ts'
 
 export interface FinderParts extends TargetParts {
   /**

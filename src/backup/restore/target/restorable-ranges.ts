@@ -1,7 +1,7 @@
 import { turnOfTheLoop } from '../../../base/clock.ts'
 import type { ManifestHead } from '../../archive/manifest.ts'
 import type { CallOptions } from '../../object-store/object-store.ts'
-import { collectLog, endOfVersion } from '../../shipping/cell-pieces.ts'
+import { endOfVersion, joinLog } from '../../shipping/cell-pieces.ts'
 import { LogRefs } from '../../shipping/log/log-refs.ts'
 import { type LastPiece, lastPiece } from '../../shipping/stored/last-piece.ts'
 import type { LogIndex } from '../../shipping/stored/log-index.ts'
@@ -98,7 +98,7 @@ class Reach {
         return last.piece.commits.at(-1)?.[1] ?? timeOf(manifest)
       }
     }
-    const log = await collectLog(
+    const log = await joinLog(
       this.#log,
       { ...manifest.log, cellId: this.#cellId },
       {

@@ -3,10 +3,10 @@ import type { ManifestHead } from '../../archive/manifest.ts'
 import type { CallOptions } from '../../object-store/object-store.ts'
 import {
   type CellLog,
-  type CollectOptions,
-  collectLog,
   cutLog,
   type JoinedWal,
+  type JoinOptions,
+  joinLog,
 } from '../../shipping/cell-pieces.ts'
 import { lastPiece } from '../../shipping/stored/last-piece.ts'
 import type { LogIndex } from '../../shipping/stored/log-index.ts'
@@ -197,12 +197,12 @@ export class RestoreTargets {
 
   async #logOf(
     { version, log }: ManifestHead,
-    bounds: Pick<CollectOptions, 'until' | 'horizon' | 'through'>,
+    bounds: Pick<JoinOptions, 'until' | 'horizon' | 'through'>,
   ): Promise<CellLog> {
     if (log === undefined) return { wals: [], damage: undefined, completeTo: undefined, objects: 0 }
     const isNewest = this.#goneAt === undefined && version === this.#contents.versions[0]?.version
     const after = { ...log, cellId: this.#cellId }
-    return await collectLog(this.#log, after, { ...this.#options, ...bounds, isNewest })
+    return await joinLog(this.#log, after, { ...this.#options, ...bounds, isNewest })
   }
 
   #manifest(version: string): Promise<ManifestHead> {
