@@ -41,13 +41,11 @@ interface NewCatalog {
  */
 export class Catalog {
   readonly database: CellDatabase
+  readonly #statements = new Map<string, Statement>()
   readonly storeId: string
   /** After each {@link change}. */
   readonly changed = new Emitter()
   #hooks: CellHooks = {}
-  readonly #countChange: Statement
-  readonly #getMeta: Statement
-  readonly #setMeta: Statement
   #version = 1
   #changing = 0
   #refusal: CellError | undefined
@@ -69,9 +67,6 @@ export class Catalog {
       failed,
     })
     try {
-      this.#getMeta = this.database.prepare('SELECT value FROM meta WHERE key = ?').pluck()
-      this.#setMeta = this.database.prepare('INSERT OR REPLACE INTO meta VALUES (?, ?)')
-      this.#countChange = this.database.prepare("UPDATE meta SET value = value + 1 WHERE key = 'changes'")
       this.storeId = this.meta('store_id') ?? ''
       this.#checkVersion(upgrades)
     } catch (error) {
@@ -176,7 +171,7 @@ export class Catalog {
 
   #transaction<T>(run: () => T): T {
     return this.database.transaction(() => {
-      this.#countChange.run()
+      this.prepare("UPDATE meta SET value = value + 1 WHERE key = 'changes'").run()
       return run()
     })
   }
@@ -206,15 +201,22 @@ export class Catalog {
   }
 
   meta(key: string): string | undefined {
-    return this.read(() => this.#getMeta.get(key) as string | undefined)
+    return this.read(
+      () => this.prepare('SELECT value FROM meta WHERE key = ?').pluck().get(key) as string | undefined,
+    )
   }
 
   setMeta(key: string, value: string): void {
-    this.change(() => this.#setMeta.run(key, value))
+    this.change(() => this.prepare('INSERT OR REPLACE INTO meta VALUES (?, ?)').run(key, value))
   }
 
+  /** Each text is compiled once. */
   prepare(sql: string): Statement {
-    return this.database.prepare(sql)
+    const known = this.#statements.get(sql)
+    if (known !== undefined) return known
+    const statement = this.database.prepare(sql)
+    this.#statements.set(sql, statement)
+    return statement
   }
 
   close(): void {
@@ -234,7 +236,7 @@ export class Catalog {
     for (const [i, ddl] of upgrades.slice(version - 1).entries()) {
       this.change(() => {
         this.database.exec(ddl)
-        this.#setMeta.run(VERSION_KEY, String(version + i + 1))
+        this.prepare('INSERT OR REPLACE INTO meta VALUES (?, ?)').run(VERSION_KEY, String(version + i + 1))
       })
     }
   }

@@ -87,9 +87,15 @@ export const CELLS_SCHEMA = `
   ${NAMED_CELLS_SCHEMA}
 `
 
-const COLUMNS = 'id, account_id, name, created_at, deleted_at, durability'
 /** Cells of one name and account that an error names. */
 const NAMESAKES_MAX = 20
+/** The oldest deleted ones of an account. */
+const FORGET = `
+  DELETE FROM cells WHERE number IN (
+    SELECT number FROM cells WHERE account_id = ? AND deleted_at IS NOT NULL ORDER BY deleted_at LIMIT ?)`
+const NAMED = `
+  SELECT id FROM cells WHERE deleted_at IS NULL AND name = ? AND account_id IS ? ORDER BY number LIMIT ${NAMESAKES_MAX}`
+const COLUMNS = 'id, account_id, name, created_at, deleted_at, durability'
 /** About 2 MB of records: each request looks its cell up. */
 const RECORDS_KEPT_MAX = 10_000
 
@@ -117,19 +123,14 @@ interface CellRegistryLimits {
  */
 export class CellRegistry {
   readonly #catalog: Catalog
-  readonly #find: Statement
-  readonly #insert: Statement
   readonly #setDeleted: Statement
   readonly #setName: Statement
-  readonly #named: Statement
   readonly #pages: ReadPage
   readonly #deletedPages: ReadPage
   readonly #known: CatalogCache<CellRecord>
-  readonly #forget: Statement
   readonly #existing: AccountCounts
   readonly #deleted: AccountCounts
   readonly #limits: CellRegistryLimits
-  readonly #countAll: Statement
   readonly #cursors: RowCursors
 
   constructor(catalog: Catalog, limits: CellRegistryLimits) {
@@ -141,19 +142,10 @@ export class CellRegistry {
     catalog.ensure('deleted_pages', DELETED_PAGES_SCHEMA)
     catalog.ensure('deleted_names', DELETED_NAMES_SCHEMA)
     catalog.ensure('named_cells', NAMED_CELLS_SCHEMA)
-    this.#find = catalog.prepare(`SELECT ${COLUMNS} FROM cells WHERE id = ?`).raw()
-    this.#insert = catalog.prepare(`INSERT INTO cells (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)`)
     this.#setDeleted = catalog.prepare('UPDATE cells SET deleted_at = ? WHERE id = ?')
     this.#existing = this.#counts('deleted_at IS NULL')
     this.#deleted = this.#counts('deleted_at IS NOT NULL')
-    this.#forget = catalog.prepare(
-      `DELETE FROM cells WHERE number IN (
-         SELECT number FROM cells WHERE account_id = ? AND deleted_at IS NOT NULL ORDER BY deleted_at LIMIT ?)`,
-    )
     this.#setName = catalog.prepare('UPDATE cells SET name = ? WHERE id = ?')
-    const named = 'SELECT id FROM cells WHERE deleted_at IS NULL AND name = ? AND account_id IS ?'
-    this.#named = catalog.prepare(`${named} ORDER BY number LIMIT ${NAMESAKES_MAX}`).pluck()
-    this.#countAll = catalog.prepare('SELECT count(*) FROM cells WHERE deleted_at IS NULL').pluck()
     this.#pages = this.#pagesOf('deleted_at IS NULL')
     this.#deletedPages = this.#pagesOf('deleted_at IS NOT NULL')
   }
@@ -175,7 +167,9 @@ export class CellRegistry {
 
   /** How many cells are not deleted. */
   countAll(): number {
-    return this.#catalog.read(() => this.#countAll.get()) as number
+    return this.#catalog.read(() =>
+      this.#catalog.prepare('SELECT count(*) FROM cells WHERE deleted_at IS NULL').pluck().get(),
+    ) as number
   }
 
   /** How many cells of the account are not deleted. */
@@ -188,7 +182,7 @@ export class CellRegistry {
    * them.
    */
   named(accountId: string | null, name: string): string[] {
-    return this.#catalog.read(() => this.#named.all(name, accountId)) as string[]
+    return this.#catalog.read(() => this.#catalog.prepare(NAMED).pluck().all(name, accountId)) as string[]
   }
 
   /** @param except the cell that may have the name. @throws `name_taken` */
@@ -208,7 +202,9 @@ export class CellRegistry {
   /** Adds a cell. @param also runs in the same transaction */
   insert({ id, accountId, name, createdAt, durability }: NewCellRecord, also?: () => void): void {
     this.#catalog.change(() => {
-      this.#insert.run(id, accountId, name, createdAt, null, durability)
+      this.#catalog
+        .prepare(`INSERT INTO cells (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)`)
+        .run(id, accountId, name, createdAt, null, durability)
       also?.()
     })
     if (accountId !== null) this.#existing.changed(accountId, 1)
@@ -220,7 +216,7 @@ export class CellRegistry {
     const surplus = this.#deletedSurplus(accountId)
     this.#catalog.changeDelete(() => {
       this.#setDeleted.run(at, id)
-      if (surplus > 0) this.#forget.run(accountId, surplus)
+      if (surplus > 0) this.#catalog.prepare(FORGET).run(accountId, surplus)
     })
     if (accountId === null) return
     this.#existing.changed(accountId, -1)
@@ -294,7 +290,9 @@ export class CellRegistry {
   }
 
   readonly #read = (id: string): CellRecord | undefined => {
-    const row = isCellId(id) ? (this.#find.get(id) as Row | undefined) : undefined
+    const row = isCellId(id)
+      ? (this.#catalog.prepare(`SELECT ${COLUMNS} FROM cells WHERE id = ?`).raw().get(id) as Row | undefined)
+      : undefined
     return row && toRecord(row)
   }
 }
