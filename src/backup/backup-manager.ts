@@ -3,15 +3,13 @@ import { AccountPace } from '../base/fairness/account-pace.ts'
 import { isCellId } from '../base/files/store-paths.ts'
 import { checkOptions, type Given } from '../base/options/option-shapes.ts'
 import { type Paged, paged } from '../base/paging.ts'
-import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
+import { cellNotFound } from '../catalog/cell-registry.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { toBackupError } from './archive/backup-errors.ts'
-import type { ArchiverClient } from './archiver/archiver.ts'
-import type { BackupDestination } from './archiver/backup-destination.ts'
 import type { ArchiverLoad, Need } from './archiver/job.ts'
 import { BackupListing } from './backup-listing.ts'
 import { type BackupCounts, BackupReports } from './backup-reports.ts'
-import { BackupBranches } from './branches.ts'
+import { type AskingParts, BackupBranches } from './branches.ts'
 import type { CatalogBackup } from './catalog-backup.ts'
 import { CellRestores } from './cell-restores.ts'
 import { storeBeforeDeletion } from './final-backup.ts'
@@ -39,18 +37,10 @@ import type {
 import { CellOwnership } from './versions/identity/cell-ownership.ts'
 import type { RestorePermits } from './versions/work-in-progress.ts'
 
-interface BackupManagerParts {
-  destination: BackupDestination
+interface BackupManagerParts extends Omit<AskingParts, 'flushes'> {
   catalogBackup: CatalogBackup
   verifications: VerificationTable
-  archiver: ArchiverClient
   permits: RestorePermits
-  /** A cell's record in the catalog, also of a deleted cell; undefined for an unknown id. */
-  record(cellId: string): CellRecord | undefined
-  /** Whether the cell's database file is on this machine. */
-  isLocal(cellId: string): boolean
-  /** @throws `store_closed` */
-  assertRunning(): void
 }
 
 /**

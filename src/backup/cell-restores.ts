@@ -1,33 +1,22 @@
-import type { AccountPace } from '../base/fairness/account-pace.ts'
 import type { Log } from '../base/log.ts'
-import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
+import { cellNotFound } from '../catalog/cell-registry.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { toBackupError } from './archive/backup-errors.ts'
-import type { ArchiverClient, JobOptions, RestoreRequest } from './archiver/archiver.ts'
-import type { BackupDestination } from './archiver/backup-destination.ts'
+import type { JobOptions, RestoreRequest } from './archiver/archiver.ts'
 import type { Need } from './archiver/job.ts'
 import type { BackupReports } from './backup-reports.ts'
+import type { AskingParts } from './branches.ts'
 import type { BackupProgress } from './changes/backup-progress.ts'
 import type { BackupOptions, RestoreOptions, RestoreResult } from './versions/backup-types.ts'
 import { compareVersions, versionOf } from './versions/object-keys.ts'
 import type { VersionIndex } from './versions/version-index.ts'
 import type { RestorePermits } from './versions/work-in-progress.ts'
 
-interface CellRestoresParts {
-  destination: BackupDestination
-  archiver: ArchiverClient
+interface CellRestoresParts extends AskingParts {
   permits: RestorePermits
   reports: BackupReports
-  /** Of what accounts ask for and what ships. */
-  flushes: AccountPace
-  /** A cell's record in the catalog, also of a deleted cell; undefined for an unknown id. */
-  record(cellId: string): CellRecord | undefined
   /** Told of a damaged version of a cell that lives on: the error says which. */
   foundDamage(cellId: string, version: string | undefined, error: CellError): Promise<void>
-  /** Whether the cell's database file is on this machine. */
-  isLocal(cellId: string): boolean
-  /** @throws `store_closed` */
-  assertRunning(): void
 }
 
 interface AskedOptions extends BackupOptions {

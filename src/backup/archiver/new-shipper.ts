@@ -21,29 +21,23 @@ export function newShipper(
   destination: BackupDestination,
   cells: CellPort,
 ): Shipper {
-  const { objectStore, storeId, index, claim, spoolDirectory, clock, log } = destination
+  const { objectStore, storeId, index, claim } = destination
   const retention = new LogRetention({
-    objectStore,
+    ...destination,
     horizon: () => destination.horizon.of(historyMs),
     readManifest: async (stored) => (await readLogManifest(objectStore, stored, storeId)).manifest,
     newCover: (horizon) => new VersionCover(index, horizon),
     isDeleted: (cellId, committedAt) => cells.isDeleted(cellId, committedAt),
     needsBase: (cellId) => cells.needsBase(cellId, 'old log objects'),
-    clock,
-    log,
   })
   return new Shipper({
+    ...destination,
     settings,
-    objectStore,
     epoch: guard,
     claim: (signal) => claim.ensure(signal),
     cells,
-    storeId,
-    spoolDirectory,
     retention,
     onState,
-    clock,
     random,
-    log,
   })
 }
