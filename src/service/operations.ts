@@ -110,6 +110,19 @@ export const READ_OPERATIONS: ReadonlySet<CellOperation['op']> = new Set<ReadOpe
   'kv.mget',
 ])
 
+/**
+ * Operations that take no longer than the data they touch, and tell little: those of several cells may wait for each other's
+ * COMMIT, and several reads share a transaction.
+ */
+export const SMALL_OPERATIONS: ReadonlySet<CellOperation['op']> = new Set<PlainOperation['op']>([
+  'kv.put',
+  'kv.delete',
+  'kv.incr',
+  'kv.expire',
+  'kv.get',
+  'kv.ttl',
+])
+
 /** All of them in one transaction, or none. An error has the failed operation's `index` in its details. */
 export interface BatchOperation {
   op: 'batch'

@@ -31,7 +31,7 @@ import { REQUESTED_BACKUPS_SCHEMA, RequestedBackups } from '../catalog/requested
 import type { Durability } from '../engine/cell-settings.ts'
 import { longLogBytes } from '../engine/wal/checkpoints.ts'
 import type { CellError } from '../errors.ts'
-import { ExpiryHints } from '../kv/expiry-hints.ts'
+import { ExpiryHints } from '../kv/expiry/expiry-hints.ts'
 import { CellBranches } from './cells/cell-branches.ts'
 import { CellCensus, type CellLook, lookAtCells } from './cells/cell-census.ts'
 import { CellCreations, type CreatedCell, type UnstoredCells } from './cells/cell-creations.ts'

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { channels, type RequestTrace, traced } from '../../base/async/channels.ts'
 import type { Clock } from '../../base/clock.ts'
 import { isCellId } from '../../base/files/store-paths.ts'
@@ -20,7 +21,6 @@ import {
 } from '../handler-options.ts'
 import { servedDocument } from '../openapi/served-document.ts'
 import { BackupCharges } from '../quotas/backup-charges.ts'
-import { BackupReads } from '../quotas/backup-reads.ts'
 import { KeptBackups } from '../quotas/kept-backups.ts'
 import { BodyCharge, MemoryBudgets, type MemoryUse, UnsentCharge } from '../quotas/memory-budgets.ts'
 import { OpenStreams } from '../quotas/open-streams.ts'
@@ -30,18 +30,16 @@ import { BegunRestores } from '../routes/begun-restores.ts'
 import type { NodeView } from '../routes/node/node-view.ts'
 import { RequestCounts, SLOW_MS } from '../routes/node/request-counts.ts'
 import type { Action, Answer, Call, HttpContext } from './action.ts'
-import { type Audience, TENANTS } from './audience.ts'
-import { withCommonHeaders } from './common-headers.ts'
+import { type Audience, Permit, TENANTS } from './audience.ts'
 import {
   bodyBytes,
   type HttpRequest,
   type HttpResponse,
   NOT_MODIFIED,
   RequestAborted,
+  withCommonHeaders,
 } from './http-message.ts'
-import { Permit } from './permit.ts'
 import { problemResponse, shuttingDown } from './problem.ts'
-import { requestIdOf } from './request-id.ts'
 import { checkScope } from './route-scopes.ts'
 import { type Match, Router } from './router.ts'
 
@@ -95,7 +93,6 @@ export class Application {
       limits,
       storedBytes,
       backupCharges: new BackupCharges(quotas, store.clock),
-      backupReads: new BackupReads(quotas),
       restores: new BegunRestores(store.clock),
       streams: new OpenStreams(limits.streams, options.shutdown),
       show: audience.show,
@@ -133,8 +130,8 @@ export class Application {
     const requestId = requestIdOf(request.header('x-request-id'))
     const match = this.#router.match(request.path)
     const trace = () => ({ requestId, method: request.method, route: match?.resource.path ?? null })
-    return traced<RequestTrace, HttpResponse>(channels.request, trace, (told) =>
-      this.#handle(request, match, requestId, told),
+    return traced<RequestTrace, HttpResponse>(channels.request, trace, (requestTrace) =>
+      this.#handle(request, match, requestId, requestTrace),
     )
   }
 
@@ -142,7 +139,7 @@ export class Application {
     request: HttpRequest,
     match: Match | undefined,
     requestId: string,
-    told: RequestTrace | undefined,
+    requestTrace: RequestTrace | undefined,
   ): Promise<HttpResponse> {
     const startedAt = this.clock.monotonic()
     let response: HttpResponse
@@ -160,7 +157,8 @@ export class Application {
     }
     const ms = this.clock.monotonic() - startedAt
     this.#note(request, match, { requestId, status: response.status, code, ms })
-    if (told !== undefined) Object.assign(told, { accountId: request.accountId, status: response.status })
+    if (requestTrace !== undefined)
+      Object.assign(requestTrace, { accountId: request.accountId, status: response.status })
     return response
   }
 
@@ -298,4 +296,14 @@ function respond(answer: Answer, requestId: string): HttpResponse {
     { status, headers: { ...type, ...headers }, body: answer.json, stream: answer.stream },
     requestId,
   )
+}
+
+/** Ids of common tracing systems. Anything else could smuggle markup or line breaks into logs and pages. */
+const SANE = /^[A-Za-z0-9._:/+=@-]{1,128}$/
+const API_KEY = /_sk_/
+
+/** The id that the client gave its request, if it is well-formed; otherwise a new one. */
+export function requestIdOf(inbound: string | undefined): string {
+  // A request id goes to the log, and an API key must not (invariant 12).
+  return inbound !== undefined && SANE.test(inbound) && !API_KEY.test(inbound) ? inbound : randomUUID()
 }

@@ -15,7 +15,7 @@ import type { StorePaths } from '../../base/files/store-paths.ts'
 import { ReservedSchema } from '../../engine/reserved-schema.ts'
 import { CellError } from '../../errors.ts'
 import { addVersions, KV_SCHEMA } from '../../kv/queries.ts'
-import { randomStart } from '../../kv/versions.ts'
+import { randomStart } from '../../kv/statements.ts'
 
 /** The schema of a cell. */
 export const CELL_SCHEMA = new ReservedSchema(KV_SCHEMA, [() => addVersions(randomStart())])

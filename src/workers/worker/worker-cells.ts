@@ -1,4 +1,4 @@
-import { type CellsMark, ChangeTrackers, markCells } from '../../backup/changes/change-trackers.ts'
+import { ChangeTrackers, type HistoryReset, resetHistories } from '../../backup/changes/change-trackers.ts'
 import { type CutCall, runCut } from '../../backup/changes/log/cell-cutter.ts'
 import type { CollectedLogs, CollectLimits } from '../../backup/changes/log/cell-log.ts'
 import { BackupProgressTable } from '../../backup/changes/progress-table.ts'
@@ -8,7 +8,7 @@ import { StorePaths } from '../../base/files/store-paths.ts'
 import type { Log } from '../../base/log.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import { LocalState } from '../../catalog/local-state.ts'
-import { ExpiryHints } from '../../kv/expiry-hints.ts'
+import { ExpiryHints } from '../../kv/expiry/expiry-hints.ts'
 import { copyAgain, copyDatabase } from '../../store/cells/cell-export.ts'
 import { removeSpoolFile, Spool } from '../../store/cells/spool-files.ts'
 import { type CommitSink, LocalCells, type LocalCellsParts } from '../../store/open/local-cells.ts'
@@ -125,11 +125,11 @@ export class WorkerCells {
     return await this.local.archived.logs.collect(limits)
   }
 
-  mark(mark: CellsMark): void {
-    if (this.#changes !== undefined) markCells(this.#changes.trackers, mark)
+  resetHistories(reset: HistoryReset): void {
+    if (this.#changes !== undefined) resetHistories(this.#changes.trackers, reset)
   }
 
-  async collect(cellId: string, signal: AbortSignal): Promise<void> {
+  async collectExpired(cellId: string, signal: AbortSignal): Promise<void> {
     await this.local.collect(cellId, AbortSignal.any([signal, this.#abort.signal]))
   }
 

@@ -41,13 +41,13 @@ export interface FinishedBatch {
  *     sent ─────────────────────────────────────────▶ settled
  *      │ ▲                                               ▲
  *      │ │ t rolled back; the next try                   │
- *      │ │ does not hold the operation                   │
+ *      │ │ does not have the operation                   │
  *      ▼ │                                               │
  *     provisional(t) ── committed(t), or results ────────┘
  *                       without a transaction
  *
  * When the batch is done, operations that have not started are `returned`: the worker said nothing of them before.
- * If the next try holds the operation, it becomes provisional in that transaction. A caller that gives up settles its
+ * If the next try has the operation, it becomes provisional in that transaction. A caller that gives up settles its
  * operation in any state. When the worker ends early, nothing of the `sent` operations is committed, and they run again
  * (`notRun`). For provisional ones, the cell's WAL tells whether `t` was committed.
  */
@@ -96,9 +96,9 @@ export class Batch {
       case 'committed':
         this.#committed(message.transaction)
         break
-      case 'upkeep':
+      case 'overhead':
         if (message.index !== undefined)
-          this.#statement = { kind: 'upkeep', operation: this.#at(message.index), since: now }
+          this.#statement = { kind: 'overhead', operation: this.#at(message.index), since: now }
         break
       case 'done':
         this.#finish(message)
@@ -117,7 +117,7 @@ export class Batch {
   }
 
   /** Whether it has operations on a cell. */
-  holds(cellId: string): boolean {
+  has(cellId: string): boolean {
     return this.#cells.some(([first]) => first?.cellId === cellId)
   }
 

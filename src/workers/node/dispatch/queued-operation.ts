@@ -37,7 +37,7 @@ export function isStatement({ operation }: QueuedOperation): boolean {
   return route === 'sql' || route === 'batch'
 }
 
-/** The approximate size of an operation in memory, in bytes. Nothing is free, or a queue would hold any number of it. */
+/** The approximate size of an operation in memory, in bytes. Nothing is free, or a queue would take any number of it. */
 export function operationBytes(operation: CellOperation): number {
   if (operation.op !== 'request') return OBJECT_BYTES + serialize(operation).length
   const { key = '', query = '', body } = operation

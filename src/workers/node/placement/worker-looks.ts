@@ -120,11 +120,11 @@ function completeOf(
 ): Record<string, number> {
   const complete: Record<string, number> = {}
   for (const cellId of awaited) {
-    const holders = questions.filter(({ worker }) => worker.mayHaveUsed(cellId))
-    const isWhole = holders.every(
+    const users = questions.filter(({ worker }) => worker.mayHaveUsed(cellId))
+    const isComplete = users.every(
       (each) => isValid(each, look) && each.answer?.complete.includes(cellId) === true,
     )
-    if (isWhole) complete[cellId] = Math.min(look, ...holders.map((each) => each.look))
+    if (isComplete) complete[cellId] = Math.min(look, ...users.map((each) => each.look))
   }
   return complete
 }

@@ -1,9 +1,9 @@
 import { overLimit, TRY_LATER } from '../../../base/options/over-limit.ts'
 import { CellError } from '../../../errors.ts'
 import type { FinishedBatch } from '../dispatch/batch.ts'
-import { BatchCapacity } from '../dispatch/batch-capacity.ts'
 import type { QueuedOperation } from '../dispatch/queued-operation.ts'
 import { AccountTurns } from './account-turns.ts'
+import { BatchCapacity } from './batch-capacity.ts'
 
 /** Of the operations that wait for one worker. */
 export interface QueueBounds {
@@ -32,7 +32,7 @@ export class OperationQueue {
   /** The cells of each account, both in the order of their turns. */
   #accounts = new Map<string, Set<string>>()
   /** Cells on their way to another worker: none of their operations starts here. */
-  readonly #held = new Set<string>()
+  readonly #blocked = new Set<string>()
   #size = 0
   #bytes = 0
 
@@ -120,8 +120,8 @@ export class OperationQueue {
   }
 
   /** Starts no operation of the cell until {@link takeCell}. */
-  hold(cellId: string): void {
-    this.#held.add(cellId)
+  block(cellId: string): void {
+    this.#blocked.add(cellId)
   }
 
   /** The next batch, by cell; empty if nothing waits. Refuses operations that have waited too long. */
@@ -131,7 +131,7 @@ export class OperationQueue {
     const capacity = new BatchCapacity(this.#cells.size > 1, this.#accounts.size > 1, timeFor)
     for (const cellId of this.#turns()) {
       if (capacity.isFull) break
-      if (this.#held.has(cellId) || this.#isPaused(cellId)) continue
+      if (this.#blocked.has(cellId) || this.#isPaused(cellId)) continue
       const waiting = this.#cells.get(cellId) as QueuedOperation[]
       const taken: QueuedOperation[] = []
       const share = capacity.shareOf((waiting[0] as QueuedOperation).accountId)
@@ -151,7 +151,7 @@ export class OperationQueue {
 
   /** Removes and returns the operations on one cell, in order. */
   takeCell(cellId: string): QueuedOperation[] {
-    this.#held.delete(cellId)
+    this.#blocked.delete(cellId)
     const waiting = this.#cells.get(cellId)
     return waiting === undefined ? [] : this.#take(waiting, waiting.length)
   }
