@@ -59,7 +59,7 @@ export class CatalogBackup {
     destination.trackers.acquire(catalog.storeId)
     catalog.track(tracker.hooks)
     catalog.changed.listen(() => this.changed())
-    destination.moved.listen(() => this.markNothingStored())
+    destination.moved.listen(() => this.setNothingStored())
     const stored = Number(state.get(STORED_KEY) ?? NOTHING)
     // If the catalog has fewer changes than were stored, it is another catalog.
     this.#atStart = catalog.changes
@@ -91,7 +91,7 @@ export class CatalogBackup {
    *
    * @throws `disk_full`: the next start may not know of it, this process does
    */
-  markNothingStored(): void {
+  setNothingStored(): void {
     this.#seenAt = Number.NEGATIVE_INFINITY
     this.#stored = NOTHING
     this.changed()
@@ -169,7 +169,7 @@ export class CatalogBackup {
       this.#seenAt = now
       return
     }
-    this.markNothingStored()
+    this.setNothingStored()
     await this.stored()
   }
 
@@ -178,7 +178,7 @@ export class CatalogBackup {
     const { runner, log } = this.#destination
     try {
       if (await runner.endOldHistory(this.#catalog.storeId, this.#source(), this.#abort.signal))
-        this.markNothingStored()
+        this.setNothingStored()
     } catch (err) {
       if (!this.#abort.signal.aborted) log.warn({ err }, 'could not look for newer backups of the catalog')
     }

@@ -341,7 +341,7 @@ export class CellStore implements CellDirectory {
     }
     const { lifecycle } = this.core
     lifecycle.noteDeletionNow(id)
-    lifecycle.markDeleted(id, options.requestId)
+    lifecycle.setDeleted(id, options.requestId)
     this.#cells.release(id)
     lifecycle.removeLocal(id, accountId)
   }

@@ -128,8 +128,8 @@ export class BackupDestination {
     })
     this.horizon = new AgedHorizon(table, clock)
     this.moved.listen(() => {
-      this.trackers.markNothingStored()
-      table.markNothingStored()
+      this.trackers.setNothingStored()
+      table.setNothingStored()
     })
     this.#sweep = new UploadSweep(objectStore, clock, log, cellBytesMax)
     this.threads = new RestoreThreads(clock, threadsKept, parts.separateChecks)
@@ -156,7 +156,7 @@ export class BackupDestination {
    * Others have written to the prefix, and this directory goes on as it is. Their versions and log objects may be those of any
    * cell, in the very histories of this directory. So each cell begins a new one, with a new base. On disk when it returns.
    */
-  markNothingStored(): void {
+  setNothingStored(): void {
     this.claim.invalidate()
     this.moved.emit()
   }
@@ -179,7 +179,7 @@ export class BackupDestination {
   noteMade(cellId: string, createdAt: number, isEmpty: boolean): void {
     const file = this.#isShipped(cellId) ? fingerprintOf(this.#paths(cellId).database) : undefined
     const history = file && historyOfNew(randomUUID(), createdAt, file, isEmpty)
-    this.progress.markMade(cellId, this.clock.now(), history)
+    this.progress.setMade(cellId, this.clock.now(), history)
   }
 
   /** Whether all that the cell has committed is in the object store, as far as this machine shows it. */

@@ -167,19 +167,19 @@ export class BackupProgressTable {
     await this.#state.syncInPool()
   }
 
-  /** Marks a cell as changed, whoever has saved its row last. @param now epoch milliseconds */
-  markChanged(cellId: string, now: number): void {
+  /** Sets a cell as changed, whoever has saved its row last. @param now epoch milliseconds */
+  setChanged(cellId: string, now: number): void {
     this.#state.prepare(MARK_CHANGED).run({ cellId, now })
   }
 
   /** A new cell: it counts as changed, and its history begins with its creation. @param history undefined: it is not shipped */
-  markMade(cellId: string, now: number, history: History | undefined): void {
-    this.markChanged(cellId, now)
+  setMade(cellId: string, now: number, history: History | undefined): void {
+    this.setChanged(cellId, now)
     if (history !== undefined) this.#state.prepare(MADE).run({ cellId, history: JSON.stringify(history) })
   }
 
-  /** Marks a new cell that has content: its first backup is due at once. @param now epoch milliseconds */
-  markUnstored(cellId: string, now: number): void {
+  /** Notes a new cell that has content: its first backup is due at once. @param now epoch milliseconds */
+  setUnstored(cellId: string, now: number): void {
     const changed = { dirty: true, dirtySinceSnapshot: true, changedAt: now }
     this.save({ ...untouched(cellId), ...changed, lastBackupAt: 0, lastSnapshotAt: 0 })
   }
@@ -222,7 +222,7 @@ export class BackupProgressTable {
    * Every cell counts as changed, and no chain and no history continues. Versions that others have made are found by their
    * times, as later ones than those that are known here. On disk when it returns.
    */
-  markNothingStored(): void {
+  setNothingStored(): void {
     this.#state.durably(() => this.#state.define(NOTHING_STORED))
   }
 

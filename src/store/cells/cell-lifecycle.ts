@@ -55,14 +55,14 @@ export class CellLifecycle {
   imported(id: string): void {
     const now = this.#parts.clock.now()
     this.#parts.hints.note(id, now)
-    this.#parts.destination?.progress.markChanged(id, now)
+    this.#parts.destination?.progress.setChanged(id, now)
   }
 
   /** As {@link imported}. Until its first backup only this machine has the cell, so that backup is due at once. */
   branched(id: string): void {
     const now = this.#parts.clock.now()
     this.#parts.hints.note(id, now)
-    this.#parts.destination?.progress.markUnstored(id, now)
+    this.#parts.destination?.progress.setUnstored(id, now)
   }
 
   /** The catalog has a new cell, whose file is there. */
@@ -99,7 +99,7 @@ export class CellLifecycle {
    * @returns epoch milliseconds
    * @throws `cell_not_found`
    */
-  markDeleted(id: string, requestId?: string): number {
+  setDeleted(id: string, requestId?: string): number {
     const { clock, registry, log, recovery, changes } = this.#parts
     const deletedAt = clock.now()
     registry.require(id)

@@ -58,7 +58,7 @@ export function newObjectStoreParts(store: StoreAround): ObjectStoreParts {
   if (entry !== undefined) {
     entry.goesOnAfterOthers = () => {
       unknownCells.note({ from: 0, until: clock.now() })
-      destination.markNothingStored()
+      destination.setNothingStored()
     }
     entry.goesOnInDoubt = () => destination.endHistories()
   }

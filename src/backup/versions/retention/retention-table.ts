@@ -129,7 +129,7 @@ export class RetentionTable implements HorizonNotes {
   }
 
   /** Backups go to another place than before, where nothing is stored yet. */
-  markNothingStored(): void {
+  setNothingStored(): void {
     this.#state.prepare('DELETE FROM backup_retention').run()
   }
 
