@@ -4,8 +4,8 @@ import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
 import type { Durability } from '../engine/cell-settings.ts'
 import type { ArchiverClient, JobOptions } from './archiver/archiver.ts'
 import type { BackupDestination } from './archiver/backup-destination.ts'
+import { type CellSource, checkMoment } from './versions/backup-options.ts'
 import type { RestoreResult } from './versions/backup-types.ts'
-import { type CellSource, checkMoment } from './versions/cell-source.ts'
 import { CellOwnership } from './versions/identity/cell-ownership.ts'
 
 export interface BackupBranchesParts {

@@ -5,10 +5,9 @@ import type { Catalog } from '../catalog/catalog.ts'
 import type { LocalState } from '../catalog/local-state.ts'
 import { isCellError } from '../errors.ts'
 import { toBackupError } from './archive/backup-errors.ts'
-import { identityOfCatalog } from './archive/cell-identity.ts'
+import { identityOfCatalog } from './archive/manifest.ts'
 import type { BackupDestination } from './archiver/backup-destination.ts'
-import { knownVersions } from './changes/log/cell-cutter.ts'
-import { OpenCellCuts } from './changes/log/open-cell-cuts.ts'
+import { knownVersions, OpenCellCuts } from './changes/log/cell-cutter.ts'
 import type { BackupSource } from './create/backup-runner.ts'
 import { OpenDatabaseReader } from './create/database-reader.ts'
 
@@ -105,10 +104,10 @@ export class CatalogBackup {
    * @throws what the backup throws
    */
   async stored(): Promise<void> {
-    const wanted = this.#catalog.changes
-    while (this.#stored < wanted) {
+    const target = this.#catalog.changes
+    while (this.#stored < target) {
       await this.#running?.catch(() => {})
-      if (this.#stored < wanted) await this.#run()
+      if (this.#stored < target) await this.#run()
     }
   }
 

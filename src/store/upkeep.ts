@@ -1,5 +1,5 @@
 import type { BaseReason } from '../backup/changes/base-reason.ts'
-import { ChangedCells } from '../backup/changes/changed-cells.ts'
+import { ChangedCells } from '../backup/changes/progress-table.ts'
 import type { Recover } from '../backup/recovery/background-recovery.ts'
 import { DrillSchedule, type Prove } from '../backup/schedule/drill-schedule.ts'
 import { BackupSchedule, type RunBackup } from '../backup/schedule/schedule.ts'

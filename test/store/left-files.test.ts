@@ -3,7 +3,7 @@ import { expect, onTestFinished, test, vi } from 'vitest'
 import { newCellId } from '../../src/base/files/store-paths.ts'
 import { CellError } from '../../src/errors.ts'
 import type { CellStore } from '../../src/store/cell-store.ts'
-import { BuildNotes } from '../../src/store/start/build-notes.ts'
+import { BuildNotes } from '../../src/store/start/left-files.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scratch-store.ts'
 import { rejectedBy } from '../support/thrown.ts'
 

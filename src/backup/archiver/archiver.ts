@@ -2,16 +2,14 @@ import type { Clock } from '../../base/clock.ts'
 import type { CellPaths } from '../../base/files/store-paths.ts'
 import type { Limits } from '../../base/options/limits.ts'
 import { CellError } from '../../errors.ts'
-import { identityOfCell } from '../archive/cell-identity.ts'
-import type { ManifestHead } from '../archive/manifest.ts'
+import { identityOfCell, type ManifestHead } from '../archive/manifest.ts'
 import type { BaseStart } from '../changes/log/cell-cuts.ts'
 import type { CellCutter, CutArguments, CutCall } from '../changes/log/cell-cutter.ts'
 import type { BackupSource } from '../create/backup-runner.ts'
 import type { DatabaseReader } from '../create/database-reader.ts'
-import { CellBrancher } from '../restore/cell-brancher.ts'
-import { CellRestorer, type CellRestorerParts } from '../restore/cell-restorer.ts'
+import { CellBrancher, CellRestorer, type CellRestorerParts } from '../restore/cell-restorer.ts'
 import type { RestoredNames } from '../restore/install/cell-installer.ts'
-import { RefusedRestores } from '../restore/refused-restores.ts'
+import { RefusedRestores } from '../restore/install/restored-mark.ts'
 import { NeedsVersion, type ShipOptions } from '../restore/target/find-target.ts'
 import { type Flushed, type FlushOptions, holdsAllOf } from '../shipping/flushes.ts'
 import type { Shipper } from '../shipping/shipper.ts'
@@ -27,8 +25,7 @@ import type {
 } from '../versions/backup-types.ts'
 import type { RestoredMark } from '../versions/object-keys.ts'
 import type { BackupDestination } from './backup-destination.ts'
-import type { CellPort } from './cell-port.ts'
-import { cellTurn } from './cell-turn.ts'
+import { type CellPort, cellTurn } from './cell-port.ts'
 import { withEta } from './eta.ts'
 import type { ArchiverLoad, Need } from './job.ts'
 import { JobQueue, type JobQueueLimits } from './job-queue.ts'
@@ -103,10 +100,10 @@ export interface ArchiverClient {
   /**
    * Resolves once everything that was committed before this call is in the object store, and counts there.
    *
-   * @param options.about the caller wants to know only of these cells whether they have a history
+   * @param options.cells the caller wants to know only of these cells whether they have a history
    * @throws `object_store_not_configured` if nothing is shipped, `taken_over`, what the object store throws, the signal's reason
    */
-  flush(signal?: AbortSignal, options?: Pick<FlushOptions, 'about'>): Promise<Flushed>
+  flush(signal?: AbortSignal, options?: Pick<FlushOptions, 'cells'>): Promise<Flushed>
   /** How far the object store has what the cells commit; undefined if nothing is shipped. */
   readonly shipping: ShippingStatus | undefined
 }
@@ -233,8 +230,8 @@ export class Archiver implements ArchiverClient {
         const checkBuilt = (bytes: number) => this.#cells.checkBuilt(cellId, bytes)
         const refused = (marks: readonly RestoredMark[]) => this.#refused.add(cellId, marks)
         const calls = { checkBuilt, dropHistory, noteMark, install, refused }
-        const wanted = { ...start, recovers: onlyIfLost, version, timestamp, accountId, onlyStored }
-        return await this.#restorer.run(cellId, { ...wanted, ...calls, onProgress, ...turn })
+        const requested = { ...start, recovers: onlyIfLost, version, timestamp, accountId, onlyStored }
+        return await this.#restorer.run(cellId, { ...requested, ...calls, onProgress, ...turn })
       } finally {
         await this.#cells.endRestore(cellId)
       }
@@ -270,7 +267,7 @@ export class Archiver implements ArchiverClient {
   }
 
   #branch(
-    { cellId, account, need, source, ...wanted }: BranchRequest,
+    { cellId, account, need, source, ...moment }: BranchRequest,
     { signal: caller, permit, onProgress: tell, onBegin }: JobOptions,
   ): Promise<RestoreResult> {
     const onProgress = withEta(tell, this.#clock)
@@ -278,8 +275,8 @@ export class Archiver implements ArchiverClient {
       onBegin?.()
       permit?.check()
       const known = await this.#cells.findCell(source)
-      const recovers = wanted.version === undefined && wanted.timestamp === undefined
-      return await this.#brancher.run(source, cellId, { ...wanted, ...known, recovers, onProgress, ...turn })
+      const recovers = moment.version === undefined && moment.timestamp === undefined
+      return await this.#brancher.run(source, cellId, { ...moment, ...known, recovers, onProgress, ...turn })
     })
   }
 
@@ -333,7 +330,7 @@ export class Archiver implements ArchiverClient {
   /** @returns whether all that the cell has committed is stored now */
   async #ship(cellId: string, { signal, accountId }: ShipOptions): Promise<boolean> {
     const isAtOnce = accountId === undefined
-    return holdsAllOf(cellId, await this.flush(signal, { isAtOnce, about: [cellId] }))
+    return holdsAllOf(cellId, await this.flush(signal, { isAtOnce, cells: [cellId] }))
   }
 
   async flush(signal?: AbortSignal, options?: FlushOptions): Promise<Flushed> {

@@ -1,9 +1,8 @@
 import type { EpochGuard } from '../fence/epoch-guard.ts'
 import { Shipper, type ShippingSettings } from '../shipping/shipper.ts'
 import type { ShippingState } from '../shipping/shipping-status.ts'
-import { LogRetention } from '../shipping/stored/log-retention.ts'
+import { LogRetention, VersionCover } from '../shipping/stored/log-retention.ts'
 import { readLogManifest } from '../shipping/stored/stored-log.ts'
-import { VersionCover } from '../shipping/stored/version-cover.ts'
 import type { BackupDestination } from './backup-destination.ts'
 import type { CellPort } from './cell-port.ts'
 

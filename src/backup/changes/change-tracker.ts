@@ -11,9 +11,8 @@ import type { BaseCut, Cut, IncrementalCut, StoredBackup } from './log/cell-cuts
 import { CellHistory, type Unshipped } from './log/cell-history.ts'
 import type { ShippedPlace } from './log/cell-log.ts'
 import { KeptLogs } from './log/kept-logs.ts'
-import { LogKeeper } from './log/log-keeper.ts'
+import { LogKeeper, Origin } from './log/log-keeper.ts'
 import type { Segment, Segments } from './log/segments.ts'
-import { Origin } from './origin.ts'
 import type { BackupProgressTable } from './progress-table.ts'
 
 export interface TrackerParts {
