@@ -159,9 +159,9 @@ class ArchiverMain {
     }
   }
 
-  async #flush({ id, about }: Extract<ToArchiver, { type: 'flush' }>): Promise<void> {
+  async #flush({ id, cells }: Extract<ToArchiver, { type: 'flush' }>): Promise<void> {
     try {
-      const value = await this.#started.archiver.flush(undefined, { cells: about })
+      const value = await this.#started.archiver.flush(undefined, { cells })
       send({ type: 'flushed', id, value, error: undefined })
     } catch (error) {
       send({ type: 'flushed', id, value: undefined, error: toWireError(error) })

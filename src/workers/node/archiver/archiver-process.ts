@@ -152,7 +152,7 @@ export class ArchiverProcess implements ArchiverClient {
     if (this.#parts.settings.shipping === undefined) throw notShipped()
     signal?.throwIfAborted()
     const { id, promise } = this.#flushes.begin(options?.cells)
-    this.#send({ type: 'flush', id, about: options?.cells })
+    this.#send({ type: 'flush', id, cells: options?.cells })
     return await unlessAborted(promise, signal)
   }
 
@@ -205,7 +205,7 @@ export class ArchiverProcess implements ArchiverClient {
         this.#isReady = true
         this.#watch = this.#newWatch(child)
         this.#jobs.sendAll()
-        for (const { id, state } of this.#flushes) this.#send({ type: 'flush', id, about: state })
+        for (const { id, state } of this.#flushes) this.#send({ type: 'flush', id, cells: state })
         break
       case 'pong':
         this.#watch?.answered()
