@@ -42,6 +42,8 @@ export const ERROR_KINDS = {
   result_too_large: 'request',
   result_memory_exceeded: 'request',
   transaction_too_large: 'request',
+  transaction_timeout: 'request',
+  transaction_lost: 'conflict',
   // KV
   invalid_key: 'request',
   invalid_ttl: 'request',

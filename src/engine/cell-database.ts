@@ -7,6 +7,9 @@ import { Transactions } from './commits/transactions.ts'
 import type { GroupEvents, GroupWork, PreparedGroup, Settle } from './commits/work-group.ts'
 import { type CopyOptions, copyDatabase } from './files/database-copy.ts'
 import { DeleteReserve, type Growth } from './files/delete-reserve.ts'
+import type { CellAccess, OpenCell } from './holds/cell-access.ts'
+import { CellHolds } from './holds/cell-holds.ts'
+import type { Hold, HoldBounds } from './holds/hold.ts'
 import type { SqlText } from './sql-policy/sql-statement.ts'
 import { type Connection, closeLeavingLog, openConnection, type Statement } from './sqlite.ts'
 import { isSqliteError, toCellError } from './sqlite-errors.ts'
@@ -28,7 +31,7 @@ export interface CellHooks extends FailureHooks {
    * Before a caller's SQL is prepared, after it has passed the policy. Returns true if it made anything in the connection's
    * schema; the same text comes again if that is rolled back.
    */
-  beforePrepare?(database: CellDatabase, sql: string): boolean
+  beforePrepare?(database: Pick<CellDatabase, 'exec' | 'defineFunction'>, sql: string): boolean
   /** After the first commit since {@link CellDatabase.dirty} was cleared. */
   changed?(database: CellDatabase): void
   /** Before the frames of the write-ahead log are moved into the database and may be overwritten. */
@@ -46,11 +49,12 @@ let uses = 0
  * One open SQLite file: the only connection that writes it (invariant 3). Everything is synchronous; a call holds the
  * event loop for as long as SQLite works, except {@link commit}, which waits for its group.
  */
-export class CellDatabase {
+export class CellDatabase implements OpenCell {
   readonly path: string
   readonly settings: CellDatabaseSettings
   readonly checkpoints: Checkpoints
   readonly syncs: CommitSync
+  readonly holds: CellHolds
   /** Order of the last use among all cells, for the pool's choice of what to close. */
   usedAt = 0
   /** Uses that forbid the pool to close it. */
@@ -61,6 +65,8 @@ export class CellDatabase {
   recorder: CommitRecorder | undefined
   /** Only if somebody asks when commits were made: see {@link keepTimes}. */
   times: CommitTimes | undefined
+  /** The hold that has its connection: others use {@link access}, and what they change waits. */
+  held: Hold | undefined
 
   readonly #connection: Connection
   readonly #hooks: CellHooks
@@ -107,6 +113,7 @@ export class CellDatabase {
       this.#group = new GroupCommit(
         this.#transactions,
         (error) => this.#failureOrOwn(error),
+        () => this.held !== undefined,
         shared && (() => shared.commits.join(this)),
       )
       this.#deleteReserve = new DeleteReserve(connection, limits.cellBytesMax)
@@ -133,6 +140,14 @@ export class CellDatabase {
           },
         },
       )
+      this.holds = new CellHolds(this, {
+        state,
+        transactions: this.#transactions,
+        group: this.#group,
+        beforePrepare: (reader, sql) => hooks.beforePrepare?.(reader, sql) ?? false,
+        changing: () => this.#changing(),
+        translate: (error) => this.#failureOrOwn(error),
+      })
       if (durability !== 'relaxed') this.#walReserve = new WalReserve(`${path}-wal`, checkpointBytes)
       this.syncs.opened()
       hooks.opened?.(this)
@@ -146,7 +161,7 @@ export class CellDatabase {
     }
   }
 
-  /** False once closed or quarantined, and after a transaction ended under the caller: the one check on the hot path. */
+  /** False once closed or quarantined, beside a hold, and after a transaction ended under the caller: the one check on the hot path. */
   get usable(): boolean {
     return this.#state.usable
   }
@@ -165,13 +180,8 @@ export class CellDatabase {
 
   /** True while the pool must leave it open. Quarantine closes its cells itself. */
   get busy(): boolean {
-    return (
-      this.pins > 0 ||
-      this.#transactions.depth > 0 ||
-      this.#group.pending ||
-      this.syncs.pending ||
-      this.quarantined !== undefined
-    )
+    const isUsed = this.pins > 0 || this.#transactions.depth > 0 || this.#group.pending
+    return isUsed || this.syncs.pending || this.quarantined !== undefined
   }
 
   /** Memory that the prepared statements of callers take at most. */
@@ -271,8 +281,19 @@ export class CellDatabase {
    */
   commit<T>(work: () => T): Promise<T> {
     checkWork(work)
-    this.#state.assertUsable()
+    if (this.held === undefined) this.#state.assertUsable()
+    else this.held.noteWaiter()
     return this.#group.add(work)
+  }
+
+  /** The cell for whoever is not the hold: beside one, what is committed of it. */
+  get access(): CellAccess {
+    if (this.held === undefined || this.held.isRunning) return this
+    return this.holds.reader
+  }
+
+  beginHold(bounds: HoldBounds): { hold: Hold; access: OpenCell } {
+    return this.holds.begin(bounds)
   }
 
   /** Commits what waits for the group commit. @param settle called for each piece of work, once its outcome is final */
@@ -363,12 +384,14 @@ export class CellDatabase {
 
   /** Copies the database into a new file while others use it. @throws `store_closed` if it is closed meanwhile */
   async copyTo(target: string, options?: CopyOptions): Promise<void> {
-    this.#state.assertUsable()
+    this.#state.assertOpen()
     this.pins++
     try {
-      await copyDatabase(this.#connection, target, PAGE_BYTES, options)
+      // SQLite copies nothing while a transaction of this connection is open, and says then that all is copied.
+      do await this.holds.released()
+      while (!(await copyDatabase(this.#connection, target, PAGE_BYTES, options)))
     } catch (error) {
-      this.#state.assertUsable()
+      this.#state.assertOpen()
       throw this.#failureOrOwn(error)
     } finally {
       this.pins--
@@ -380,13 +403,14 @@ export class CellDatabase {
   }
 
   /**
-   * Makes queued commits, checkpoints and closes; never throws. In quarantine, nothing more is written.
+   * Ends its holds, makes queued commits, checkpoints and closes; never throws. In quarantine, nothing more is written.
    *
    * @param leavesLog without a checkpoint if possible, for files that are about to be removed
    * @returns for a quarantined cell, what its log must hold, if that is known
    */
   close({ leavesLog = false } = {}): AcknowledgedFrames | undefined {
     if (!this.open) return undefined
+    this.holds.endAll('the cell was closed, restored or deleted')
     this.#group.flush()
     this.syncs.closing()
     const isLeft = leavesLog && this.quarantined === undefined && closeLeavingLog(this.#connection)

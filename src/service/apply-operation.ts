@@ -7,10 +7,12 @@ import { CellError } from '../errors.ts'
 import type { KvPutOptions } from '../kv/entry.ts'
 import type { Cell } from '../store/open/cell.ts'
 import { BatchSize, checkNamesFit, listWithin, mgetWithin } from './answer-size.ts'
+import type { CellSession } from './holds/cell-session.ts'
 import {
   type BatchableOperation,
   type CellAnswer,
   type CellOperation,
+  type HoldOperation,
   type OperationResults,
   type PlainOperation,
   READ_OPERATIONS,
@@ -25,6 +27,8 @@ export interface ApplyContext {
   /** Bounds what one answer of several entries or results may hold, in bytes of values. */
   answerBytesMax: number
   slow?: SlowStatements | undefined
+  /** Of an operation that {@link needsSession}. */
+  session?: CellSession | undefined
 }
 
 /** What is done about statements that take long. */
@@ -44,17 +48,22 @@ export type ParsedOperation = (
   | ReadOperation
   | ParsedBatchable
   | { op: 'batch'; operations: ParsedBatchable[] }
+  | HoldOperation
 ) &
-  Pick<CellOperation, 'growth' | 'readOnly'> & {
+  OfOperation & {
+    /** Whether it may begin a transaction and leave it open. Undefined for one that neither begins nor ends any. */
+    mayHold?: boolean | undefined
     /** Makes the answer of a request from the result. */
     answer?: ((result: unknown) => CellAnswer) | undefined
     /** Milliseconds that its statements may run, if its request says so. */
     statementMs?: number | undefined
   }
 
-export function parseOperation(
-  operation: PlainOperation & Pick<CellOperation, 'growth' | 'readOnly'>,
-): ParsedOperation {
+/** What holds for a whole operation. */
+type OfOperation = Pick<CellOperation, 'growth' | 'readOnly' | 'hold'>
+
+export function parseOperation(operation: PlainOperation & OfOperation): ParsedOperation {
+  if (operation.op === 'hold') return { ...operation, mayHold: operation.step === 'begin' }
   if (operation.op === 'batch') return { ...operation, operations: operation.operations.map(parseBatchable) }
   return operation.op === 'sql' ? parseBatchable(operation) : operation
 }
@@ -65,10 +74,15 @@ function parseBatchable(operation: BatchableOperation): ParsedBatchable {
 
 /** @param read what its request asks for */
 export function parseRequest(
-  { growth, readOnly }: Pick<CellOperation, 'growth' | 'readOnly'>,
+  { growth, readOnly, hold }: OfOperation,
   { operation, answer, statementMs }: ReadRequest,
 ): ParsedOperation {
-  return { ...parseOperation(operation), growth, readOnly, answer, statementMs }
+  return { ...parseOperation(operation), growth, readOnly, hold, answer, statementMs }
+}
+
+/** Whether it runs in a session, with transactions of its own: alone, and outside of every group commit. */
+export function needsSession({ hold, mayHold }: ParsedOperation): boolean {
+  return hold !== undefined && (hold.isOpen || mayHold === true)
 }
 
 /**
@@ -79,6 +93,13 @@ export function parseRequest(
  * @throws what the cell's methods throw; of a batch, with the operation's index in the details
  */
 export function applyOperation(cell: Cell, operation: ParsedOperation, context: ApplyContext): AnyResult {
+  const isPart = context.session?.inTransaction === true && operation.mayHold === undefined
+  // It leaves nothing behind when it fails, as in a group commit.
+  if (isPart && mayChange(operation)) return cell.transaction(() => carryOut(cell, operation, context))
+  return carryOut(cell, operation, context)
+}
+
+function carryOut(cell: Cell, operation: ParsedOperation, context: ApplyContext): AnyResult {
   if (mayChange(operation)) cell.limitGrowth(operation.growth ?? 'any')
   // Most operations may write: none of those pays for a context of its own.
   const bound: BoundContext = operation.readOnly === true ? { ...context, readOnly: true } : context
@@ -96,6 +117,8 @@ export function mayChange(operation: ParsedOperation): boolean {
       return !operation.sql.head.explain && CHANGING.has(operation.sql.head.verb)
     case 'batch':
       return !operation.operations.every(isRead)
+    case 'hold':
+      return false
     default:
       return !READ_OPERATIONS.has(operation.op)
   }
@@ -139,7 +162,8 @@ type BoundContext = ApplyContext & { readonly readOnly?: true }
 function apply(cell: Cell, operation: ParsedOperation, context: BoundContext): AnyResult {
   const { kv } = cell
   const { op } = operation
-  if (context.readOnly && op !== 'sql' && op !== 'batch' && !READ_OPERATIONS.has(op)) throw mayOnlyRead()
+  const isBound = op === 'sql' || op === 'batch' || op === 'hold'
+  if (context.readOnly && !isBound && !READ_OPERATIONS.has(op)) throw mayOnlyRead()
   switch (operation.op) {
     case 'sql':
       return runSql(cell, operation, context)
@@ -167,7 +191,16 @@ function apply(cell: Cell, operation: ParsedOperation, context: BoundContext): A
       return { deleted: kv.delete(operation.keys).filter(Boolean).length }
     case 'batch':
       return applyBatch(cell, operation.operations, context)
+    case 'hold':
+      return applyHold(operation, context)
   }
+}
+
+function applyHold({ step }: HoldOperation, { session, readOnly }: BoundContext): undefined {
+  if (session === undefined)
+    throw new CellError('invalid_request', 'No transaction is open.', { field: 'hold' })
+  if (step === 'begin') session.begin({ readOnly: readOnly === true })
+  else session[step]()
 }
 
 type OperationPut = Pick<

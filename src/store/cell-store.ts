@@ -6,7 +6,7 @@ import type { CallOptions } from '../backup/object-store/object-store.ts'
 import type { VerificationTable } from '../backup/verify/verification-table.ts'
 import type { Retention } from '../backup/versions/retention/retention.ts'
 import { runAll } from '../base/async/run-all.ts'
-import type { Clock } from '../base/clock.ts'
+import { type Clock, turnOfTheLoop } from '../base/clock.ts'
 import type { Turns } from '../base/fairness/turns.ts'
 import { checkOptions, type Given } from '../base/options/option-shapes.ts'
 import type { Paged } from '../base/paging.ts'
@@ -318,8 +318,10 @@ export class CellStore implements CellDirectory {
     await this.#archiving?.replication.confirmRecord(id)
   }
 
-  /** Stores what a cell has not stored yet, if the object store takes it in time. @internal */
+  /** Stores what a cell has not stored yet, if the object store takes it in time; also what waits for a hold or a group commit. @internal */
   async beforeDeletion(id: string): Promise<void> {
+    await this.#cells.pool.peek(id)?.holds.released()
+    await turnOfTheLoop()
     await this.#archiving?.backups.beforeDeletion(id)
   }
 
@@ -333,12 +335,9 @@ export class CellStore implements CellDirectory {
   deleteCell(id: string, options: DeleteCellOptions = {}): void {
     checkOptions(options, DELETE)
     const { accountId } = this.#cells.record(id)
-    if (this.#cells.pool.peek(id)?.inTransaction) {
-      throw new CellError(
-        'invalid_request',
-        'The cell has an open transaction. Delete the cell after its end.',
-      )
-    }
+    const open = this.#cells.pool.peek(id)
+    const text = 'The cell has an open transaction. Delete the cell after its end.'
+    if (open?.inTransaction && open.held?.isRunning !== false) throw new CellError('invalid_request', text)
     const { lifecycle } = this.core
     lifecycle.noteDeletionNow(id)
     lifecycle.setDeleted(id, options.requestId)

@@ -23,7 +23,9 @@ export class JointCommits {
 
   /** Whether the operations of a cell may run while others wait for their COMMITs: longer ones would hold those up. */
   static allow(operations: readonly Queued[]): boolean {
-    return operations.every((each) => each instanceof Refused || SMALL_OPERATIONS.has(each.op))
+    return operations.every(
+      (each) => each instanceof Refused || (SMALL_OPERATIONS.has(each.op) && each.hold === undefined),
+    )
   }
 
   add(commit: JointCommit): void {

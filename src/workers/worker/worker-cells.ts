@@ -161,6 +161,7 @@ export class WorkerCells {
    */
   closeForMove(cellId: string): boolean {
     const { pool, archived } = this.local
+    pool.peek(cellId)?.holds.endAll('the cell moves to another worker')
     if (pool.peek(cellId)?.busy === true || pool.quarantine.state(cellId) !== undefined) return false
     archived?.cutter.end(cellId)
     pool.close(cellId)

@@ -75,7 +75,8 @@ export function findUnkeptLog(
   database: CellDatabase | undefined,
   kept: readonly Segment[],
 ): UnkeptLog | undefined | 'later' | 'out of reach' {
-  if (database?.usable) return unkeptLogOf(parts, database.checkpoints.frames(), kept)
+  const frames = database?.holds.framesToKeep()
+  if (frames !== undefined) return unkeptLogOf(parts, frames, kept)
   const wal = fingerprintOf(parts.paths.wal)
   if (wal === undefined || wal.size === 0 || isKept(parts, kept)) return undefined
   return database === undefined || database.quarantined !== undefined ? 'out of reach' : 'later'

@@ -312,6 +312,11 @@ export class WorkerSlot {
       if (cellId === undefined) this.#batch?.resume()
       return
     }
+    if (message.type === 'released') {
+      this.queue.released(message.cellId)
+      this.#schedule()
+      return
+    }
     if (message.type === 'slow') {
       const operation = this.#batch?.operation(message.index)
       if (operation !== undefined) this.#context.onSlow(operation, message)
@@ -336,6 +341,7 @@ export class WorkerSlot {
     const { turns } = this.queue
     for (const each of finished.ran) turns.charge(each.accountId, each.operations, each.ms)
     if (finished.returned.length > 0) this.queue.putBack(finished)
+    this.queue.holdBack(finished.held)
     if (this.queue.size === 0) turns.reset()
   }
 
@@ -350,6 +356,7 @@ export class WorkerSlot {
     this.#killReason = undefined
     this.#killedWork = undefined
     this.#task = undefined
+    this.queue.allReleased()
     const { provisional, notRun } = this.#batch?.lost() ?? { provisional: [], notRun: [] }
     this.#endBatch()
     // The statement had just ended when its worker was killed: the WAL decides what happens to it.
