@@ -35,7 +35,7 @@ export type { CloseOptions, DeleteCellOptions } from './store/settings/call-opti
 export type { StoreSettings } from './store/settings/settings.ts'
 export type { BackupSettings, StoreOptions } from './store/settings/store-options.ts'
 export type { CellStorage, StorageBinding, StorageSql } from './store/storage/cell-storage.ts'
-export type { StorageCursor, StorageValue } from './store/storage/storage-cursor.ts'
+export type { StorageCursor, StorageRows, StorageValue } from './store/storage/storage-cursor.ts'
 export type { StorageKv, StorageListOptions } from './store/storage/storage-kv.ts'
 export type {
   CellChange,

@@ -54,7 +54,11 @@ export class KeyvCell {
     return keys.map((key) => this.#cell.kv.get(this.#at(key)))
   }
 
-  /** @param time when it expires: a duration for Keyv 5, a moment for Keyv 6; one that has passed deletes the entry */
+  /**
+   * Sets an entry; one whose time has passed is deleted.
+   *
+   * @param time milliseconds: to live for Keyv 5, since the epoch for Keyv 6
+   */
   async set(key: string, value: string, time?: number): Promise<boolean> {
     await this.#cell.commit(() => this.#put(key, value, time))
     return true

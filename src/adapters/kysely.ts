@@ -18,6 +18,7 @@ import {
 } from 'kysely'
 import { type Cell, type HeldCell, isCellError, type SqlParam } from '../index.ts'
 
+/** How {@link CellDialect} runs transactions. */
 export interface CellDialectOptions {
   /** Milliseconds that a transaction may take, from its beginning: 5,000 by default. */
   transactionTimeoutMs?: number | undefined
@@ -45,14 +46,17 @@ export class CellDialect extends SqliteDialect {
     this.#options = options
   }
 
+  /** Called by Kysely. */
   override createDriver(): Driver {
     return new CellDriver(this.#cell, this.#options)
   }
 
+  /** Called by Kysely. */
   override createAdapter(): SqliteAdapter {
     return new CellAdapter()
   }
 
+  /** Called by Kysely. */
   // biome-ignore lint/suspicious/noExplicitAny: as Kysely declares it
   override createIntrospector(db: Kysely<any>): DatabaseIntrospector {
     return new CellIntrospector(db)

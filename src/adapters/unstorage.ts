@@ -5,6 +5,7 @@ import { checkOptions, judgedByReader, maybe, type Shape, TEXT } from '../base/o
 import { type Cell, CellError, type KvPutOptions } from '../index.ts'
 import { deleteBelow } from './delete-below.ts'
 
+/** Which of the cell's entries {@link cellDriver} has, and how long they live. */
 export interface CellDriverOptions {
   /** What all keys of the driver begin with in the cell, with `:` behind it. Without it the driver has all of the cell's entries. */
   base?: string | undefined

@@ -5,6 +5,12 @@ import { CellError } from '../../errors.ts'
 /** A value of a row: a blob is an `ArrayBuffer`, and an INTEGER beyond ±(2^53−1) a bigint. */
 export type StorageValue = null | number | bigint | string | ArrayBuffer
 
+/** Rows as arrays of values, each given once. */
+export interface StorageRows<Values = StorageValue[]> extends IterableIterator<Values> {
+  /** The rows that are left. */
+  toArray(): Values[]
+}
+
 /**
  * The rows of one statement, each of them given once. They are of the moment at which the statement ran: a change after it is
  * not seen in them.
@@ -31,6 +37,7 @@ export class StorageCursor<Row = Record<string, StorageValue>> implements Iterab
     return this.#given
   }
 
+  /** The next row. */
   next(): IteratorResult<Row, undefined> {
     const values = this.#take()
     if (values === undefined) return { done: true, value: undefined }
@@ -53,15 +60,16 @@ export class StorageCursor<Row = Record<string, StorageValue>> implements Iterab
   }
 
   /** The rows that are left as arrays of values. Both take from the same rows. */
-  raw<Values extends unknown[] = StorageValue[]>(): IterableIterator<Values> & { toArray(): Values[] } {
+  raw<Values extends unknown[] = StorageValue[]>(): StorageRows<Values> {
     const take = () => this.#take()
     function* rows() {
       for (let values = take(); values !== undefined; values = take()) yield values
     }
     // Every iterator has a `toArray()`, of which the compiler's library does not know yet.
-    return rows() as unknown as IterableIterator<Values> & { toArray(): Values[] }
+    return rows() as unknown as StorageRows<Values>
   }
 
+  /** The cursor: `for … of` goes on where the last one stopped. */
   [Symbol.iterator](): this {
     return this
   }
