@@ -155,6 +155,20 @@ describe('the keys and values', () => {
     expect(store.openCell(cell.id).storage.kv.get('a')).toEqual({ value: 1 })
   })
 
+  test('are part of a hold, as tables are', async () => {
+    const { cell } = await openTestCell()
+    const refused = cell.hold(async ({ storage }) => {
+      storage.sql.exec('CREATE TABLE t (a)')
+      await storage.put('a', 1)
+      expect([storage.kv.get('a'), cell.storage.kv.get('a')]).toEqual([1, undefined])
+      throw new Error('undo')
+    })
+    await expect(refused).rejects.toThrow('undo')
+    expect(cell.storage.kv.get('a')).toBeUndefined()
+    await cell.hold(async ({ storage }) => storage.transactionSync(() => storage.kv.put('a', 2)))
+    expect(cell.storage.kv.get('a')).toBe(2)
+  })
+
   test('list() keeps to its bounds, in the order of the bytes', async () => {
     const { cell } = await openTestCell()
     const { kv } = cell.storage
