@@ -330,20 +330,22 @@ export class Cell {
     const { tx, hold } = await this.#nextHold(options)
     const abort = () => hold.end(transactionLost('its caller has aborted it'))
     signal?.addEventListener('abort', abort, { once: true })
+    const lost = hold.over.then(() => {
+      throw hold.ended
+    })
+    lost.catch(() => {})
+    let result: T
     try {
-      const lost = hold.over.then(() => {
-        throw hold.ended
-      })
-      const result = await Promise.race([work(tx), lost])
+      result = await Promise.race([work(tx), lost])
       hold.commit()
-      if (this.#provider.isRemote(this.id)) await this.#provider.replicated(this.id, { signal })
-      return result
     } catch (error) {
       hold.rollback()
       throw signal?.aborted ? signal.reason : error
     } finally {
       signal?.removeEventListener('abort', abort)
     }
+    if (this.#provider.isRemote(this.id)) await this.#provider.replicated(this.id, {})
+    return result
   }
 
   /**
