@@ -17,6 +17,7 @@ import {
   type ReadOperation,
 } from './operations.ts'
 import type { ReadRequest } from './requests/cell-routes.ts'
+import type { SlowStatements, WorkOperation } from './work-operation.ts'
 
 /** What applying an operation needs beside the cell. */
 export interface ApplyContext {
@@ -27,16 +28,9 @@ export interface ApplyContext {
   slow?: SlowStatements | undefined
 }
 
-/** What is done about statements that take long. */
-export interface SlowStatements {
-  /** Milliseconds from which on a statement is slow. */
-  fromMs: number
-  /** Told of each slow one, also if it failed. */
-  tell(sql: string, ms: number): void
-}
-
 type SqlOperation = Extract<BatchableOperation, { op: 'sql' }>
 type ParsedSql = Omit<SqlOperation, 'sql'> & { sql: SqlStatement }
+
 type ParsedBatchable = Exclude<BatchableOperation, SqlOperation> | ParsedSql
 
 /** An operation whose statements are parsed once: for {@link mayChange}, and then for {@link applyOperation}. */
@@ -44,6 +38,7 @@ export type ParsedOperation = (
   | ReadOperation
   | ParsedBatchable
   | { op: 'batch'; operations: ParsedBatchable[] }
+  | WorkOperation
 ) &
   Pick<CellOperation, 'growth' | 'readOnly'> & {
     /** Makes the answer of a request from the result. */
@@ -53,7 +48,7 @@ export type ParsedOperation = (
   }
 
 export function parseOperation(
-  operation: PlainOperation & Pick<CellOperation, 'growth' | 'readOnly'>,
+  operation: (PlainOperation | WorkOperation) & Pick<CellOperation, 'growth' | 'readOnly'>,
 ): ParsedOperation {
   if (operation.op === 'batch') return { ...operation, operations: operation.operations.map(parseBatchable) }
   return operation.op === 'sql' ? parseBatchable(operation) : operation
@@ -78,7 +73,7 @@ export function parseRequest(
  *
  * @throws what the cell's methods throw; of a batch, with the operation's index in the details
  */
-export function applyOperation(cell: Cell, operation: ParsedOperation, context: ApplyContext): AnyResult {
+export function applyOperation(cell: Cell, operation: ParsedOperation, context: ApplyContext): unknown {
   if (mayChange(operation)) cell.limitGrowth(operation.growth ?? 'any')
   // Most operations may write: none of those pays for a context of its own.
   const bound: BoundContext = operation.readOnly === true ? { ...context, readOnly: true } : context
@@ -96,6 +91,8 @@ export function mayChange(operation: ParsedOperation): boolean {
       return !operation.sql.head.explain && CHANGING.has(operation.sql.head.verb)
     case 'batch':
       return !operation.operations.every(isRead)
+    case 'work':
+      return operation.mayChange
     default:
       return !READ_OPERATIONS.has(operation.op)
   }
@@ -131,15 +128,13 @@ const CHANGING: ReadonlySet<StatementVerb> = new Set([
   'REINDEX',
 ])
 
-type AnyResult = OperationResults[keyof OperationResults]
-
 /** With whether the operation may only read: SQL is told, since only SQLite knows which statements do. */
 type BoundContext = ApplyContext & { readonly readOnly?: true }
 
-function apply(cell: Cell, operation: ParsedOperation, context: BoundContext): AnyResult {
+function apply(cell: Cell, operation: ParsedOperation, context: BoundContext): unknown {
   const { kv } = cell
   const { op } = operation
-  if (context.readOnly && op !== 'sql' && op !== 'batch' && !READ_OPERATIONS.has(op)) throw mayOnlyRead()
+  if (context.readOnly && !RUNS_SQL.has(op) && !READ_OPERATIONS.has(op)) throw mayOnlyRead()
   switch (operation.op) {
     case 'sql':
       return runSql(cell, operation, context)
@@ -167,8 +162,13 @@ function apply(cell: Cell, operation: ParsedOperation, context: BoundContext): A
       return { deleted: kv.delete(operation.keys).filter(Boolean).length }
     case 'batch':
       return applyBatch(cell, operation.operations, context)
+    case 'work':
+      return operation.run(cell, context)
   }
 }
+
+/** They run statements: these can take long, and are refused one by one where nothing may be changed. */
+export const RUNS_SQL: ReadonlySet<string> = new Set<ParsedOperation['op']>(['sql', 'batch', 'work'])
 
 type OperationPut = Pick<
   Extract<BatchableOperation, { op: 'kv.put' }>,

@@ -25,8 +25,16 @@ export type CellOperation = (PlainOperation | CellRequest) & {
 /** An operation whose parts somebody has read. */
 export type PlainOperation = BatchableOperation | ReadOperation | BatchOperation
 
-/** The name of a route of a cell, which is that of its operation. */
-export type CellRoute = PlainOperation['op']
+/** The name of a route of a cell: that of its operation, or of a protocol whose requests have several. */
+export type CellRoute = PlainOperation['op'] | 'hrana.pipeline' | 'hrana.cursor'
+
+/** Those that run SQL: only they can take long. */
+export const STATEMENT_ROUTES: ReadonlySet<CellRoute> = new Set<CellRoute>([
+  'sql',
+  'batch',
+  'hrana.pipeline',
+  'hrana.cursor',
+])
 
 /**
  * A request of HTTP for a cell, as it came. Whoever has the cell reads it, runs it and writes its answer, in the time of its
@@ -45,6 +53,8 @@ export interface CellRequest {
   body?: Uint8Array | undefined
   /** In place of the body, if a framework has parsed it: then large integers may have been rounded. */
   parsed?: { value: unknown } | undefined
+  /** The SQL texts that a stream of Hrana keeps, by number. */
+  texts?: [id: number, sql: string][] | undefined
 }
 
 /** The answer to a {@link CellRequest}. */
@@ -53,12 +63,21 @@ export class CellAnswer {
   /** The document, or nothing with the status 304. */
   readonly json: JsonText
   readonly etag: string | undefined
+  readonly stream: StreamState | undefined
 
-  constructor(status: number, json: JsonText, etag?: string) {
+  constructor(status: number, json: JsonText, etag?: string, stream?: StreamState) {
     this.status = status
     this.json = json
     this.etag = etag
+    this.stream = stream
   }
+}
+
+/** What a stream of Hrana is after a request. */
+export interface StreamState {
+  isClosed: boolean
+  /** The SQL texts that it keeps. */
+  texts: [id: number, sql: string][]
 }
 
 /** What bounds requests. */
@@ -103,7 +122,7 @@ export type ReadOperation =
   | { op: 'kv.mget'; keys: string[] }
 
 /** The names of those. */
-export const READ_OPERATIONS: ReadonlySet<CellOperation['op']> = new Set<ReadOperation['op']>([
+export const READ_OPERATIONS: ReadonlySet<string> = new Set<ReadOperation['op']>([
   'kv.get',
   'kv.ttl',
   'kv.list',

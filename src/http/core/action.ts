@@ -15,6 +15,7 @@ import type { HttpLimits } from '../handler-options.ts'
 import type { BackupCharges } from '../quotas/backup-charges.ts'
 import type { BackupReads } from '../quotas/backup-reads.ts'
 import type { KeptBackups } from '../quotas/kept-backups.ts'
+import type { HranaStreams } from '../hrana/hrana-streams.ts'
 import type { OpenStreams } from '../quotas/open-streams.ts'
 import type { StoredBytesQuota } from '../quotas/stored-bytes-quota.ts'
 import type { BegunRestores } from '../routes/begun-restores.ts'
@@ -30,6 +31,7 @@ export interface HttpContext {
   readonly backupReads: BackupReads
   readonly restores: BegunRestores
   readonly streams: OpenStreams
+  readonly hrana: HranaStreams
   /** What of an error its reader may see. */
   show(error: unknown): CellError
   isShuttingDown(): boolean

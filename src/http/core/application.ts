@@ -18,6 +18,8 @@ import {
   REQUEST_DEADLINE_MS_DEFAULT,
   warningLogger,
 } from '../handler-options.ts'
+import { hranaProblem, isHranaPath, lacksSlash } from '../hrana/hrana-problem.ts'
+import { HranaStreams } from '../hrana/hrana-streams.ts'
 import { servedDocument } from '../openapi/served-document.ts'
 import { BackupCharges } from '../quotas/backup-charges.ts'
 import { BackupReads } from '../quotas/backup-reads.ts'
@@ -32,6 +34,7 @@ import { RequestCounts, SLOW_MS } from '../routes/node/request-counts.ts'
 import type { Action, Answer, Call, HttpContext } from './action.ts'
 import { type Audience, TENANTS } from './audience.ts'
 import { withCommonHeaders } from './common-headers.ts'
+import { Cors } from './cors.ts'
 import {
   bodyBytes,
   type HttpRequest,
@@ -78,6 +81,7 @@ export class Application {
   readonly #rates: RateLimiter
   readonly #memory: MemoryBudgets
   readonly #accessLogger: AccessLogger | undefined
+  readonly #cors: Cors
   readonly clock: Clock
   readonly counts: RequestCounts
 
@@ -98,10 +102,11 @@ export class Application {
       backupReads: new BackupReads(quotas),
       restores: new BegunRestores(store.clock),
       streams: new OpenStreams(limits.streams, options.shutdown),
+      hrana: new HranaStreams(store.clock, () => {}),
       show: audience.show,
       isShuttingDown: () => this.shuttingDown,
       problemOf: (error, method, route, requestId) =>
-        JSON.parse(this.#refusal(error, method, route, requestId).body),
+        JSON.parse(this.#refusal(error, { method }, route, requestId).body),
       keptBackups:
         quotas.backupsMax === undefined
           ? undefined
@@ -112,6 +117,7 @@ export class Application {
     store.apiKeys.changed.listen(this.#context.streams.check)
     this.counts = options.counts ?? new RequestCounts()
     this.#accessLogger = options.accessLogger
+    this.#cors = new Cors(options.corsOrigins)
     this.clock = store.clock
     this.#logger = options.logger ?? (isSilent(store.settings.log) ? warningLogger : store.settings.log)
     this.#shutdown = options.shutdown
@@ -148,16 +154,21 @@ export class Application {
     let response: HttpResponse
     let code: CellErrorCode | undefined
     try {
-      response = respond(await this.#answer(request, match, requestId), requestId)
+      const preflight = this.#cors.preflight(request)
+      response =
+        preflight === undefined
+          ? respond(await this.#answer(request, match, requestId), requestId)
+          : withCommonHeaders(preflight, requestId)
     } catch (error) {
       const route = match?.resource.path ?? null
-      const refusal = this.#refusal(error, request.method, route, requestId)
+      const refusal = this.#refusal(error, request, route, requestId)
       code = refusal.code
       // Who is refused so asks again at once, perhaps on hundreds of connections.
       if (request.accountId !== undefined && isToTryAgain(error))
         await this.#context.store.turns.nextSmall(request.accountId, REFUSED_BYTES)
       response = withCommonHeaders(refusal, requestId)
     }
+    this.#cors.expose(request, response)
     const ms = this.clock.monotonic() - startedAt
     this.#note(request, match, { requestId, status: response.status, code, ms })
     if (told !== undefined) Object.assign(told, { accountId: request.accountId, status: response.status })
@@ -184,12 +195,17 @@ export class Application {
   }
 
   /** What a request is refused with. Reports a bug of ours. */
-  #refusal(error: unknown, method: string, route: string | null, requestId: string) {
+  #refusal(
+    error: unknown,
+    { method, path = '' }: { method: string; path?: string },
+    route: string | null,
+    requestId: string,
+  ) {
     const { show } = this.#audience
     // Nobody waits for the answer to a request that was cut off, and nothing is wrong here.
     const isBug = !(error instanceof RequestAborted) && show(error).code === 'internal'
     if (isBug) this.reportBug(error, { requestId, method, route })
-    return problemResponse(error, requestId, show)
+    return (isHranaPath(path) ? hranaProblem : problemResponse)(error, requestId, show)
   }
 
   /**
@@ -282,11 +298,15 @@ function isToTryAgain(error: unknown): boolean {
 /** @throws `not_found`, `method_not_allowed` */
 function refuseRoute(match: Match | undefined, path: string): never {
   if (match === undefined) {
-    const hint = path.includes('/kv/') ? ' Write a slash in a key as %2F.' : ''
-    throw new CellError('not_found', `There is no such route.${hint}`)
+    throw new CellError('not_found', `There is no such route.${hintFor(path)}`)
   }
   const allowed = [...match.resource.actions.keys()]
   throw new CellError('method_not_allowed', `This path takes ${allowed.join(', ')}.`, { allowed })
+}
+
+function hintFor(path: string): string {
+  if (lacksSlash(path)) return ' End the URL of the database with a slash: …/v1/databases/<id or name>/'
+  return path.includes('/kv/') ? ' Write a slash in a key as %2F.' : ''
 }
 
 function respond(answer: Answer, requestId: string): HttpResponse {

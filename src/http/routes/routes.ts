@@ -12,6 +12,7 @@ import {
 import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from './api-key-actions.ts'
 import { backUp, backUpIncrement, listBackups } from './backup-actions.ts'
 import { createCell, deleteCell, getCell, listCells, renameCell } from './cell-actions.ts'
+import { hranaRequest } from '../hrana/hrana-actions.ts'
 import { cellRequest } from './cell-requests.ts'
 import { watchChanges } from './change-actions.ts'
 import { exportCell, importCell } from './file-actions.ts'
@@ -54,6 +55,10 @@ export const ROUTES: readonly Route[] = [
 
   ['POST', '/v1/databases/{id}/sql', cellRequest('sql'), 'cell:read'],
   ['POST', '/v1/databases/{id}/batch', cellRequest('batch'), 'cell:read'],
+
+  ['POST', '/v1/databases/{id}/v2/pipeline', hranaRequest('pipeline'), 'cell:read'],
+  ['POST', '/v1/databases/{id}/v3/pipeline', hranaRequest('pipeline'), 'cell:read'],
+  ['POST', '/v1/databases/{id}/v3/cursor', hranaRequest('cursor'), 'cell:read'],
 
   ['GET', '/v1/databases/{id}/changes', watchChanges, 'cell:read'],
 

@@ -3,7 +3,6 @@ import type { GroupEvents, GroupWork, Outcome } from '../../engine/commits/work-
 import { NO_WAL } from '../../engine/wal/wal-end.ts'
 import { resultBytes } from '../../service/answer-size.ts'
 import { mayChange, type ParsedOperation } from '../../service/apply-operation.ts'
-import type { CellOperation } from '../../service/operations.ts'
 import type { Cell } from '../../store/open/cell.ts'
 import type { LocalCells } from '../../store/open/local-cells.ts'
 import type { ProvisionalTransaction, WorkerOutbox } from '../protocol/protocol.ts'
@@ -13,10 +12,10 @@ import type { OperationRunner } from './operation-runner.ts'
 import { type Queued, Refused } from './parsed-batch.ts'
 
 /** Small reads, which run together in one transaction. */
-const LOOKUPS: ReadonlySet<CellOperation['op']> = new Set(['kv.get', 'kv.ttl'])
+const LOOKUPS: ReadonlySet<ParsedOperation['op']> = new Set(['kv.get', 'kv.ttl'])
 
 /** Operations whose results can be large: each result is sent before the next operation runs. */
-const LARGE: ReadonlySet<CellOperation['op']> = new Set(['sql', 'kv.list', 'kv.mget', 'batch'])
+const LARGE: ReadonlySet<ParsedOperation['op']> = new Set(['sql', 'kv.list', 'kv.mget', 'batch', 'work'])
 
 /** A group with larger results is committed: all of them are in memory until then. */
 const GROUP_RESULT_BYTES = 33_554_432

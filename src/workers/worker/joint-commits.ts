@@ -1,10 +1,10 @@
 import type { PreparedGroup } from '../../engine/commits/work-group.ts'
-import type { CellOperation } from '../../service/operations.ts'
+import type { ParsedOperation } from '../../service/apply-operation.ts'
 import type { WorkerOutbox } from '../protocol/protocol.ts'
 import { type Queued, Refused } from './parsed-batch.ts'
 
 /** Changes that take no longer than the data they touch, and tell little: others would hold up the COMMITs of their neighbours. */
-const JOINT: ReadonlySet<CellOperation['op']> = new Set([
+const JOINT: ReadonlySet<string> = new Set<ParsedOperation['op']>([
   'kv.put',
   'kv.delete',
   'kv.incr',

@@ -1,5 +1,5 @@
 import { sqlShape } from '../../engine/sql-policy/sql-shape.ts'
-import { type ApplyContext, applyOperation, type ParsedOperation } from '../../service/apply-operation.ts'
+import { type ApplyContext, applyOperation, type ParsedOperation, RUNS_SQL } from '../../service/apply-operation.ts'
 import type { ReadBounds } from '../../service/requests/cell-routes.ts'
 import type { Cell } from '../../store/open/cell.ts'
 import type { WorkerOutbox } from '../protocol/protocol.ts'
@@ -68,7 +68,7 @@ export class OperationRunner {
 
   apply(cell: Cell, operation: ParsedOperation, index: number): unknown {
     // Only these can take long: the others are bounded by the data they touch, and have no statement deadline.
-    const isStatement = operation.op === 'sql' || operation.op === 'batch'
+    const isStatement = RUNS_SQL.has(operation.op)
     if (isStatement) this.#out.send({ type: 'started', index, statementMs: operation.statementMs })
     else if (this.#isAnnounced || this.#isOthersTime()) this.#out.send({ type: 'upkeep', index })
     this.#isAnnounced = isStatement
