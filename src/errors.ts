@@ -43,6 +43,8 @@ export const ERROR_KINDS = {
   result_memory_exceeded: 'request',
   transaction_too_large: 'request',
   stream_expired: 'conflict',
+  transaction_timeout: 'request',
+  transaction_lost: 'conflict',
   // KV
   invalid_key: 'request',
   invalid_ttl: 'request',

@@ -1,17 +1,22 @@
-import type { CellError } from '../errors.ts'
+import fs from 'node:fs'
+import { CellError } from '../errors.ts'
 import { type CellDatabaseSettings, configure, PAGE_BYTES } from './cell-settings.ts'
-import { CellState, type FailureHooks } from './cell-state.ts'
+import { CellState, type FailureHooks, heldByTransaction, transactionEnded } from './cell-state.ts'
 import { GroupCommit } from './commits/group-commit.ts'
 import { checkWork } from './commits/transaction-work.ts'
 import { type OpenSavepoint, Transactions } from './commits/transactions.ts'
 import type { GroupEvents, GroupWork, PreparedGroup, Settle } from './commits/work-group.ts'
 import { type CopyOptions, copyDatabase } from './files/database-copy.ts'
 import { DeleteReserve, type Growth } from './files/delete-reserve.ts'
+import type { CellAccess } from './holds/cell-access.ts'
+import { CommittedReader } from './holds/committed-reader.ts'
+import { HeldAccess } from './holds/held-access.ts'
+import { Hold, type HoldBounds, transactionLost, transactionTooLarge } from './holds/hold.ts'
 import type { SqlText } from './sql-policy/sql-statement.ts'
 import { type Connection, closeLeavingLog, openConnection, type Statement } from './sqlite.ts'
 import { isSqliteError, toCellError } from './sqlite-errors.ts'
 import type { SqlParams, SqlResult, SqlRow } from './statements/sql-values.ts'
-import { type SqlOptions, StatementRunner } from './statements/statement-runner.ts'
+import { mayOnlyRead, type SqlOptions, StatementRunner } from './statements/statement-runner.ts'
 import { Checkpoints, UNKNOWN_WEIGHT, type WalState } from './wal/checkpoints.ts'
 import { closeWithoutCheckpoint } from './wal/close-without-checkpoint.ts'
 import { type AcknowledgedFrames, CommitSync } from './wal/commit-sync.ts'
@@ -28,7 +33,7 @@ export interface CellHooks extends FailureHooks {
    * Before a caller's SQL is prepared, after it has passed the policy. Returns true if it made anything in the connection's
    * schema; the same text comes again if that is rolled back.
    */
-  beforePrepare?(database: CellDatabase, sql: string): boolean
+  beforePrepare?(database: Pick<CellDatabase, 'exec' | 'defineFunction'>, sql: string): boolean
   /** After the first commit since {@link CellDatabase.dirty} was cleared. */
   changed?(database: CellDatabase): void
   /** Before the frames of the write-ahead log are moved into the database and may be overwritten. */
@@ -46,7 +51,7 @@ let uses = 0
  * One open SQLite file: the only connection that writes it (invariant 3). Everything is synchronous; a call holds the
  * event loop for as long as SQLite works, except {@link commit}, which waits for its group.
  */
-export class CellDatabase {
+export class CellDatabase implements CellAccess {
   readonly path: string
   readonly settings: CellDatabaseSettings
   readonly checkpoints: Checkpoints
@@ -61,6 +66,8 @@ export class CellDatabase {
   recorder: CommitRecorder | undefined
   /** Only if somebody asks when commits were made: see {@link keepTimes}. */
   times: CommitTimes | undefined
+  /** The hold that has its connection: others use {@link access}, and what they change waits. */
+  held: Hold | undefined
 
   readonly #connection: Connection
   readonly #hooks: CellHooks
@@ -72,6 +79,10 @@ export class CellDatabase {
   readonly #walReserve: WalReserve | undefined
   /** Made with the first statement: of thousands of open cells, many know only KV. */
   #runner: StatementRunner | undefined
+  /** With it those that only read. */
+  readonly #holds = new Set<Hold>()
+  /** For everybody but the hold. */
+  #reader: CommittedReader | undefined
 
   /** @throws `cell_quarantined`, `busy`; what the `opened` hook throws */
   constructor(path: string, settings: CellDatabaseSettings, hooks: CellHooks = {}) {
@@ -107,6 +118,7 @@ export class CellDatabase {
       this.#group = new GroupCommit(
         this.#transactions,
         (error) => this.#failureOrOwn(error),
+        () => this.held !== undefined,
         shared && (() => shared.commits.join(this)),
       )
       this.#deleteReserve = new DeleteReserve(connection, limits.cellBytesMax)
@@ -146,7 +158,7 @@ export class CellDatabase {
     }
   }
 
-  /** False once closed or quarantined, and after a transaction ended under the caller: the one check on the hot path. */
+  /** False once closed or quarantined, beside a hold, and after a transaction ended under the caller: the one check on the hot path. */
   get usable(): boolean {
     return this.#state.usable
   }
@@ -276,8 +288,119 @@ export class CellDatabase {
    */
   commit<T>(work: () => T): Promise<T> {
     checkWork(work)
-    this.#state.assertUsable()
+    if (this.held === undefined) this.#state.assertUsable()
+    else this.held.noteWaiter()
     return this.#group.add(work)
+  }
+
+  /** The cell for whoever is not the hold: beside one, what is committed of it. */
+  get access(): CellAccess {
+    if (this.held === undefined || this.held.isRunning) return this
+    this.#reader ??= this.#newReader(heldByTransaction)
+    return this.#reader
+  }
+
+  /**
+   * Begins a transaction that lasts until the hold ends. What waits for the group commit comes before it.
+   *
+   * @throws `busy` beside another one, unless this one only reads; `invalid_request` inside a transaction
+   */
+  beginHold(bounds: HoldBounds): Hold {
+    this.#state.assertOpen()
+    if (this.held === undefined && this.#transactions.depth > 0)
+      throw new CellError(
+        'invalid_request',
+        'A hold has a transaction of its own: not inside of another one.',
+      )
+    this.pins++
+    try {
+      const hold = bounds.readOnly === true ? this.#holdSnapshot(bounds) : this.#hold(bounds)
+      this.#holds.add(hold)
+      return hold
+    } catch (error) {
+      this.pins--
+      throw error
+    }
+  }
+
+  #hold(bounds: HoldBounds): Hold {
+    this.#state.assertUsable()
+    this.#group.flush()
+    this.#translated(() => this.#transactions.enter())
+    const { walBytesMax } = this.settings.limits
+    const walBytesBefore = this.#walBytes()
+    const connection = {
+      transactions: this.#transactions,
+      fault: () => {
+        if (this.#state.isTransactionLost) return transactionEnded()
+        return this.#walBytes() - walBytesBefore > walBytesMax ? transactionTooLarge(walBytesMax) : undefined
+      },
+      setHeld: (isHeld: boolean) => this.#state.setHeld(isHeld),
+      translate: (error: unknown) => this.#failureOrOwn(error),
+      ended: (isCommitted: boolean) => {
+        this.held = undefined
+        this.#reader?.close()
+        this.#reader = undefined
+        this.#endHold(hold)
+        if (!isCommitted && this.open) this.#undone()
+        this.#group.resume()
+      },
+    }
+    const hold = new Hold(bounds, connection, (hold) => new HeldAccess(hold, this))
+    this.held = hold
+    return hold
+  }
+
+  /** On a connection of its own. */
+  #holdSnapshot(bounds: HoldBounds): Hold {
+    const reader = this.#newReader(mayOnlyRead)
+    try {
+      reader.transactions.enterSnapshot()
+    } catch (error) {
+      reader.close()
+      throw this.failure(error)
+    }
+    const connection = {
+      transactions: reader.transactions,
+      fault: () => undefined,
+      setHeld() {},
+      translate: (error: unknown) => this.#failureOrOwn(error),
+      ended: () => {
+        reader.close()
+        this.#endHold(hold)
+      },
+    }
+    const hold = new Hold(bounds, connection, (hold) => new HeldAccess(hold, reader))
+    return hold
+  }
+
+  #endHold(hold: Hold): void {
+    this.#holds.delete(hold)
+    this.pins--
+  }
+
+  #newReader(refusal: () => CellError): CommittedReader {
+    try {
+      return new CommittedReader(this, {
+        beforePrepare: (reader, sql) => this.#hooks.beforePrepare?.(reader, sql) ?? false,
+        refusal,
+      })
+    } catch (error) {
+      throw this.failure(error)
+    }
+  }
+
+  /** Of the log's file: a transaction that does not fit into the cache is written there before its COMMIT. */
+  #walBytes(): number {
+    return fs.statSync(`${this.path}-wal`, { throwIfNoEntry: false })?.size ?? 0
+  }
+
+  /** Resolves once no hold has the connection. */
+  async released(): Promise<void> {
+    while (this.held !== undefined) {
+      this.held.noteWaiter()
+      await this.held.over
+    }
   }
 
   /** Commits what waits for the group commit. @param settle called for each piece of work, once its outcome is final */
@@ -368,12 +491,14 @@ export class CellDatabase {
 
   /** Copies the database into a new file while others use it. @throws `store_closed` if it is closed meanwhile */
   async copyTo(target: string, options?: CopyOptions): Promise<void> {
-    this.#state.assertUsable()
+    this.#state.assertOpen()
     this.pins++
     try {
-      await copyDatabase(this.#connection, target, PAGE_BYTES, options)
+      // SQLite copies nothing while a transaction of this connection is open, and says then that all is copied.
+      do await this.released()
+      while (!(await copyDatabase(this.#connection, target, PAGE_BYTES, options)))
     } catch (error) {
-      this.#state.assertUsable()
+      this.#state.assertOpen()
       throw this.#failureOrOwn(error)
     } finally {
       this.pins--
@@ -385,13 +510,14 @@ export class CellDatabase {
   }
 
   /**
-   * Makes queued commits, checkpoints and closes; never throws. In quarantine, nothing more is written.
+   * Ends its holds, makes queued commits, checkpoints and closes; never throws. In quarantine, nothing more is written.
    *
    * @param leavesLog without a checkpoint if possible, for files that are about to be removed
    * @returns for a quarantined cell, what its log must hold, if that is known
    */
   close({ leavesLog = false } = {}): AcknowledgedFrames | undefined {
     if (!this.open) return undefined
+    for (const hold of this.#holds) hold.end(transactionLost('the cell was closed, restored or deleted'))
     this.#group.flush()
     this.syncs.closing()
     const isLeft = leavesLog && this.quarantined === undefined && closeLeavingLog(this.#connection)

@@ -12,19 +12,20 @@ export interface FailureHooks {
 /**
  * Whether an open cell can be used, and what callers are told if not:
  *
- *     usable ⇄ its transaction has ended under the caller
+ *     usable ⇄ its transaction has ended under the caller, or is a hold's, of which nothing runs now
  *       │ ↘
  *       │   quarantined: the disk failed, or the file is damaged
  *       ↓ ↙
  *     closed
  */
 export class CellState {
-  /** False once closed or quarantined, and after a transaction ended under the caller: the one check on the hot path. */
+  /** False once closed or quarantined, beside a hold, and after a transaction ended under the caller: the one check on the hot path. */
   usable = true
   readonly #context: { path: string; limits: Limits }
   readonly #hooks: FailureHooks
   #open = true
   #isTransactionLost = false
+  #isHeld = false
   #quarantined: CellError | undefined
 
   constructor(context: { path: string; limits: Limits }, hooks: FailureHooks) {
@@ -41,11 +42,17 @@ export class CellState {
     return this.#quarantined
   }
 
-  /** @throws `store_closed`, `cell_quarantined`; `sql_error` inside a transaction that a statement has ended */
+  /** @throws `store_closed`, `cell_quarantined`; `sql_error` inside a transaction that a statement has ended; `busy` beside a hold */
   assertUsable(): void {
     if (this.usable) return
+    this.assertOpen()
+    throw this.#isTransactionLost ? transactionEnded() : heldByTransaction()
+  }
+
+  /** @throws `store_closed`, `cell_quarantined` */
+  assertOpen(): void {
     this.assertNotQuarantined()
-    throw this.#open ? transactionEnded() : new CellError('store_closed', 'The cell was closed.')
+    if (!this.#open) throw new CellError('store_closed', 'The cell was closed.')
   }
 
   /** @throws `cell_quarantined` */
@@ -61,6 +68,12 @@ export class CellState {
   setTransactionLost(isLost: boolean): void {
     if (isLost === this.#isTransactionLost) return
     this.#isTransactionLost = isLost
+    this.#update()
+  }
+
+  /** The open transaction is a hold's, of which nothing runs now: nobody may use the connection. */
+  setHeld(isHeld: boolean): void {
+    this.#isHeld = isHeld
     this.#update()
   }
 
@@ -93,7 +106,8 @@ export class CellState {
   }
 
   #update(): void {
-    this.usable = this.#open && !this.#isTransactionLost && this.#quarantined === undefined
+    const isTaken = this.#isTransactionLost || this.#isHeld
+    this.usable = this.#open && !isTaken && this.#quarantined === undefined
   }
 }
 
@@ -101,5 +115,13 @@ export function transactionEnded(): CellError {
   return new CellError(
     'sql_error',
     'A statement ended the whole transaction (OR ROLLBACK, RAISE(ROLLBACK), or a full disk); nothing of it remains.',
+  )
+}
+
+/** For a change, by anybody but the hold. */
+export function heldByTransaction(): CellError {
+  return new CellError(
+    'busy',
+    'A transaction that was begun with cell.hold() is open in the cell, so nothing else can change it now. Use cell.commit(), which waits for its end, or try again.',
   )
 }

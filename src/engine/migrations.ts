@@ -1,6 +1,6 @@
 import { CellError } from '../errors.ts'
-import type { CellDatabase } from './cell-database.ts'
 import { refuseLate } from './commits/transaction-work.ts'
+import type { CellAccess } from './holds/cell-access.ts'
 
 /** What `cell.migrate()` did. */
 export interface MigrateResult {
@@ -17,7 +17,7 @@ export interface MigrateResult {
  *
  * @param use gives the open cell, which may be closed between two migrations
  */
-export function migrate(use: () => CellDatabase, migrations: readonly (() => unknown)[]): MigrateResult {
+export function migrate(use: () => CellAccess, migrations: readonly (() => unknown)[]): MigrateResult {
   if (use().inTransaction) {
     throw new CellError(
       'invalid_request',
@@ -44,7 +44,7 @@ export function migrate(use: () => CellDatabase, migrations: readonly (() => unk
 }
 
 /** They stay off if the program has turned them off itself. */
-function withoutForeignKeys(database: CellDatabase, run: (wereOn: boolean) => void): void {
+function withoutForeignKeys(database: CellAccess, run: (wereOn: boolean) => void): void {
   const wereOn = pragma(database, 'foreign_keys') === 1
   if (wereOn) database.enforceForeignKeys(false)
   try {
@@ -62,7 +62,7 @@ interface Violation {
 }
 
 /** @throws `constraint_violation` */
-function checkForeignKeys(database: CellDatabase): void {
+function checkForeignKeys(database: CellAccess): void {
   const first = () => database.prepare('PRAGMA main.foreign_key_check').get()
   const violation = database.read(first) as Violation | undefined
   if (violation === undefined) return
@@ -76,7 +76,7 @@ function checkForeignKeys(database: CellDatabase): void {
   )
 }
 
-function pragma(database: CellDatabase, name: string): unknown {
+function pragma(database: CellAccess, name: string): unknown {
   return database.read(() => database.prepare(`PRAGMA main.${name}`).pluck().get())
 }
 

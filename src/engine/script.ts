@@ -1,5 +1,5 @@
 import { CellError } from '../errors.ts'
-import type { CellDatabase } from './cell-database.ts'
+import type { CellAccess } from './holds/cell-access.ts'
 import { type ScriptStatement, statementsOf } from './sql-policy/sql-script.ts'
 import type { SqlOptions } from './statements/statement-runner.ts'
 
@@ -9,7 +9,7 @@ import type { SqlOptions } from './statements/statement-runner.ts'
  * @throws what a statement throws, with its number and line in the message
  */
 export function runScript(
-  database: CellDatabase,
+  database: CellAccess,
   script: string,
   options: Pick<SqlOptions, 'policy'> = {},
 ): void {
@@ -26,7 +26,7 @@ export function runScript(
 }
 
 function runStatement(
-  database: CellDatabase,
+  database: CellAccess,
   { sql, line }: ScriptStatement,
   index: number,
   options: Pick<SqlOptions, 'policy'>,

@@ -23,6 +23,10 @@ export async function collectExpired(
   const nextExpiry = () => database.prepare(NEXT_EXPIRY).pluck().get() as number | null
   let batch = BATCH_MIN
   while (!signal.aborted && database.open) {
+    if (database.held !== undefined) {
+      await database.released()
+      continue
+    }
     const next = nextExpiry()
     // A deletion that finds nothing would have the cell count as changed.
     if (next === null || next > clock.now()) return next

@@ -2,7 +2,7 @@ import type { Clock } from '../base/clock.ts'
 import type { Limits } from '../base/options/limits.ts'
 import type { Given } from '../base/options/option-shapes.ts'
 import { type Paged, paged, pageLimit } from '../base/paging.ts'
-import type { CellDatabase } from '../engine/cell-database.ts'
+import type { CellAccess } from '../engine/holds/cell-access.ts'
 import { decodeInteger } from '../engine/statements/rows.ts'
 import { deleteConditionOf, preconditionFailed } from './condition.ts'
 import { addTo, checkDelta } from './counter.ts'
@@ -32,7 +32,7 @@ import { expiryAfter, expiryOf, secondsLeft } from './ttl.ts'
 /** What the KV part needs of its cell. */
 export interface KvContext {
   /** The open database; opens it again if the pool has closed it. */
-  database(): CellDatabase
+  database(): CellAccess
   readonly clock: Clock
   readonly limits: Limits
   /** Called for every time to live that is set. */

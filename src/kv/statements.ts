@@ -1,4 +1,4 @@
-import type { CellDatabase } from '../engine/cell-database.ts'
+import type { CellAccess } from '../engine/holds/cell-access.ts'
 import type { Statement } from '../engine/sqlite.ts'
 import type { Condition } from './condition.ts'
 import type { KvEntry } from './entry.ts'
@@ -19,17 +19,17 @@ import { Versions } from './versions.ts'
  * open cells need two or three.
  */
 export class KvStatements {
-  static readonly #byDatabase = new WeakMap<CellDatabase, KvStatements>()
-  readonly database: CellDatabase
+  static readonly #byDatabase = new WeakMap<CellAccess, KvStatements>()
+  readonly database: CellAccess
   readonly versions = new Versions()
   readonly #prepared = new Map<string, Statement>()
 
-  private constructor(database: CellDatabase) {
+  private constructor(database: CellAccess) {
     this.database = database
   }
 
   /** All handles of a cell share one instance. */
-  static of(database: CellDatabase): KvStatements {
+  static of(database: CellAccess): KvStatements {
     let statements = KvStatements.#byDatabase.get(database)
     if (statements === undefined) {
       statements = new KvStatements(database)

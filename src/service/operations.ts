@@ -76,6 +76,8 @@ export class CellAnswer {
 /** What a stream of Hrana is after a request. */
 export interface StreamState {
   isClosed: boolean
+  /** A transaction is open. */
+  isOpen: boolean
   /** The SQL texts that it keeps. */
   texts: [id: number, sql: string][]
 }

@@ -10,6 +10,23 @@ export interface SlowStatements {
   tell(sql: string, ms: number): void
 }
 
+/** Where transactions and savepoints begin and end. */
+export interface TransactionControl {
+  readonly inTransaction: boolean
+  begin(options?: { readOnly?: boolean }): void
+  commit(): void
+  rollback(): void
+  /** These are only for a transaction that is open. */
+  savepoint(name: string): void
+  releaseSavepoint(name: string): void
+  rollbackTo(name: string): void
+}
+
+/** A connection of a caller's own, with the cell inside of its transaction if one is open. */
+export interface CellSession extends TransactionControl {
+  readonly cell: Cell
+}
+
 /** What work needs beside the cell. */
 export interface WorkContext {
   sqlPolicy: SqlPolicy
@@ -17,11 +34,15 @@ export interface WorkContext {
   slow?: SlowStatements | undefined
   /** What could change the cell is refused. */
   readonly readOnly?: true | undefined
+  /** Undefined: it is part of a commit of others, or changes nothing. */
+  readonly session?: CellSession | undefined
 }
 
 /** What whoever has the cell has made of a request that is no one operation. It runs as a whole, in one commit if it may change anything. */
 export interface WorkOperation {
   op: 'work'
   mayChange: boolean
+  /** It may leave a transaction open, or sets what is set outside of one: it runs alone, and begins and commits its own. */
+  mayHold?: boolean | undefined
   run(cell: Cell, context: WorkContext): unknown
 }

@@ -336,7 +336,8 @@ export class CellStore implements CellDirectory {
   deleteCell(id: string, options: DeleteCellOptions = {}): void {
     checkOptions(options, DELETE)
     const { accountId } = this.#cells.record(id)
-    if (this.#cells.pool.peek(id)?.inTransaction) {
+    const open = this.#cells.pool.peek(id)
+    if (open?.inTransaction && open.held?.isRunning !== false) {
       throw new CellError(
         'invalid_request',
         'The cell has an open transaction. Delete the cell after its end.',

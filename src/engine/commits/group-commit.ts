@@ -24,6 +24,7 @@ const GUARDED_GROUPS = 64
  */
 export class GroupCommit {
   readonly #parts: Pick<WorkGroupParts, 'target' | 'translate'>
+  readonly #isHeld: () => boolean
   readonly #schedule: () => void
   readonly #queue: GroupWork[] = []
   #scheduled = false
@@ -32,10 +33,17 @@ export class GroupCommit {
 
   /**
    * @param translate turns an error into the one for callers; called when no transaction is open
+   * @param isHeld whether the queue waits for the end of a hold; {@link resume} follows
    * @param schedule has {@link commitNext} called at the end of this turn of the event loop
    */
-  constructor(target: GroupTarget, translate: (error: unknown) => unknown, schedule?: () => void) {
+  constructor(
+    target: GroupTarget,
+    translate: (error: unknown) => unknown,
+    isHeld: () => boolean,
+    schedule?: () => void,
+  ) {
     this.#parts = { target, translate }
+    this.#isHeld = isHeld
     this.#schedule = schedule ?? (() => void setImmediate(() => this.commitNext()))
   }
 
@@ -73,9 +81,15 @@ export class GroupCommit {
     return new WorkGroup({ ...this.#parts, events, isGuarded: true }).prepare(group)
   }
 
+  /** The hold for which the queue waited is over. */
+  resume(): void {
+    if (this.#queue.length > 0) this.#scheduleOnce()
+  }
+
   /** Commits the first of the queue; the rest follows in the next turn. */
   commitNext(settle?: Settle): void {
     this.#scheduled = false
+    if (this.#isHeld()) return
     const group = this.#queue.splice(0, GROUP_MAX)
     if (group.length > 0) this.#commitQueued(group, settle)
     if (this.#queue.length > 0) this.#scheduleOnce()

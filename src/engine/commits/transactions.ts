@@ -1,3 +1,4 @@
+import { CellError } from '../../errors.ts'
 import { type CellState, transactionEnded } from '../cell-state.ts'
 import type { Connection, Statement } from '../sqlite.ts'
 import type { Touched } from '../watch/commit-recorder.ts'
@@ -18,6 +19,12 @@ export interface TransactionEvents {
 
 const DEFERRED_KEYS =
   "SELECT 1 FROM main.sqlite_schema WHERE type = 'table' AND sql LIKE '%deferred%' LIMIT 1"
+
+/** A savepoint that the owner of a held transaction has named. */
+interface NamedSavepoint {
+  name: string
+  mark: Touched | undefined
+}
 
 type ControlSql =
   | 'BEGIN'
@@ -47,6 +54,8 @@ export class Transactions {
   /** Prepared with their first use: most of thousands of open cells need none. */
   #statements: Map<ControlSql, Statement> | undefined
   #depth = 0
+  /** Of a held transaction, one inside the other. */
+  readonly #named: NamedSavepoint[] = []
   #schemaVersion: Statement | undefined
   /** The open transaction of a group has had foreign keys that are judged only at its COMMIT. */
   #hasDeferred = false
@@ -103,11 +112,35 @@ export class Transactions {
    */
   run<T>(work: () => T): T {
     if (this.#depth > 0) return this.savepoint(work)
-    this.begin()
-    this.#depth = 1
+    this.enter()
     let value: T
     try {
       value = refuseLate(work())
+    } catch (error) {
+      this.rollbackAndLeave()
+      throw error
+    }
+    this.commitAndLeave()
+    return value
+  }
+
+  /** Begins a transaction, of which all is a part until {@link commitAndLeave} or {@link rollbackAndLeave} ends it. */
+  enter(): void {
+    this.begin()
+    this.#depth = 1
+  }
+
+  /** As {@link enter}, for reads of one state. */
+  enterSnapshot(): void {
+    this.#exec('BEGIN')
+    this.#depth = 1
+    // The state is that of the first read.
+    this.#connection.prepare('SELECT 1 FROM main.sqlite_schema').get()
+  }
+
+  /** @throws what keeps it from being committed; then it is rolled back */
+  commitAndLeave(): void {
+    try {
       if (this.#state.isTransactionLost) throw transactionEnded()
       this.#commit()
     } catch (error) {
@@ -117,7 +150,45 @@ export class Transactions {
       this.#leave()
     }
     this.#events.committed()
-    return value
+  }
+
+  rollbackAndLeave(): void {
+    try {
+      this.rollback()
+    } finally {
+      this.#leave()
+    }
+  }
+
+  /** Sets a named savepoint in a transaction that was {@link enter}ed. */
+  setSavepoint(name: string): void {
+    this.#control(`SAVEPOINT ${quoted(name)}`)
+    this.#named.push({ name: name.toLowerCase(), mark: this.#events.mark() })
+  }
+
+  /** @throws SQLite's error if there is no such savepoint */
+  releaseSavepoint(name: string): void {
+    this.#control(`RELEASE ${quoted(name)}`)
+    this.#named.length = this.#place(name)
+  }
+
+  /** Undoes what came after the savepoint, which stays. @throws SQLite's error if there is no such savepoint */
+  rollbackTo(name: string): void {
+    this.#control(`ROLLBACK TO ${quoted(name)}`)
+    const place = this.#place(name)
+    this.#named.length = place + 1
+    this.#events.rolledBack(this.#named[place]?.mark)
+  }
+
+  /** Names are compared as SQLite does. */
+  #place(name: string): number {
+    return this.#named.findLastIndex((each) => each.name === name.toLowerCase())
+  }
+
+  #control(sql: string): void {
+    if (this.#depth > 1)
+      throw new CellError('invalid_request', 'A named savepoint cannot be used inside of tx.transaction().')
+    this.#connection.exec(sql)
   }
 
   /**
@@ -249,6 +320,15 @@ export class Transactions {
 
   #leave(): void {
     this.#depth--
-    if (this.#depth === 0) this.#state.setTransactionLost(false)
+    if (this.#depth > 0) return
+    this.#state.setTransactionLost(false)
+    this.#named.length = 0
   }
+}
+
+/** @throws `invalid_request` for what can be no name */
+function quoted(name: string): string {
+  if (typeof name === 'string' && name.isWellFormed() && !name.includes('\0'))
+    return `"${name.replaceAll('"', '""')}"`
+  throw new CellError('invalid_request', 'The name of a savepoint is text without NUL.', { field: 'name' })
 }

@@ -21,6 +21,7 @@ const AHEAD_BYTES_MAX = 16 * 1_048_576
  * begins again.
  *
  * @param pageSize of the database, in bytes
+ * @returns false if nothing was copied: a transaction of the connection is open
  * @throws the signal's reason; the driver's errors
  */
 export async function copyDatabase(
@@ -28,10 +29,10 @@ export async function copyDatabase(
   target: string,
   pageSize: number,
   { signal, onProgress }: CopyOptions = {},
-): Promise<void> {
+): Promise<boolean> {
   signal?.throwIfAborted()
   const flush = new Flush(target)
-  await connection.backup(target, {
+  const { totalPages } = await connection.backup(target, {
     progress: ({ totalPages, remainingPages }) => {
       signal?.throwIfAborted()
       const copied = (totalPages - remainingPages) * pageSize
@@ -41,6 +42,7 @@ export async function copyDatabase(
   })
   signal?.throwIfAborted()
   await flush.ended
+  return totalPages > 0
 }
 
 /** Writes a growing file to the disk from time to time, in the thread pool. */

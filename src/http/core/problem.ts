@@ -36,6 +36,8 @@ export const STATUS_OF_CODE: Readonly<Record<CellErrorCode, number>> = {
   result_memory_exceeded: 400,
   transaction_too_large: 400,
   stream_expired: 409,
+  transaction_timeout: 408,
+  transaction_lost: 409,
   invalid_key: 400,
   invalid_ttl: 400,
   value_too_large: 413,

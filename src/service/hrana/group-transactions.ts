@@ -1,7 +1,7 @@
 import type { OpenSavepoint } from '../../engine/commits/transactions.ts'
 import { CellError } from '../../errors.ts'
 import type { Cell } from '../../store/open/cell.ts'
-import type { TransactionControl } from './hrana-connection.ts'
+import type { TransactionControl } from '../work-operation.ts'
 
 /**
  * The transactions of a pipeline that leaves none open, as savepoints of the one transaction in which it runs: all that it commits

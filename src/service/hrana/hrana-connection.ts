@@ -3,20 +3,9 @@ import type { ControlStatement } from '../../engine/sql-policy/transaction-contr
 import type { RawResult, StatementDescription } from '../../engine/statements/statement-runner.ts'
 import { CellError } from '../../errors.ts'
 import type { Cell } from '../../store/open/cell.ts'
-import type { WorkContext } from '../work-operation.ts'
+import type { TransactionControl, WorkContext } from '../work-operation.ts'
 import { HranaRefusal } from './hrana-errors.ts'
 import type { HranaStatement, HranaStep } from './hrana-requests.ts'
-
-/** Where a connection's transactions and savepoints begin and end. */
-export interface TransactionControl {
-  readonly inTransaction: boolean
-  begin(options?: { readOnly?: boolean }): void
-  commit(): void
-  rollback(): void
-  savepoint(name: string): void
-  releaseSavepoint(name: string): void
-  rollbackTo(name: string): void
-}
 
 /** How the statements of a connection run. */
 export interface HranaContext extends WorkContext {
@@ -31,15 +20,18 @@ const NO_RESULT: RawResult = { columns: [], rows: [], changes: 0, lastInsertRowi
  * transaction each statement is committed on its own.
  */
 export class HranaConnection {
-  readonly #cell: Cell
+  readonly #cell: () => Cell
   readonly #transactions: TransactionControl
   readonly #context: HranaContext
   #onlyReads = false
   /** Set for as long as the pipeline runs. */
   #hasForeignKeys = true
+  /** Of a transaction that began with a savepoint, and ends with its release: those that are open. */
+  #outermost: string[] | undefined
 
+  /** @param cell is asked for each statement */
   constructor(
-    cell: Cell,
+    cell: () => Cell,
     transactions: TransactionControl,
     context: HranaContext,
   ) {
@@ -74,29 +66,33 @@ export class HranaConnection {
   describe({ sql, control }: HranaStatement): StatementDescription {
     if (control !== undefined) return { params: [], columns: [], isExplain: false, isReadOnly: true }
     refuseBlank(sql.head.verb)
-    return this.#cell.describe(sql, this.#options)
+    return this.#cell().describe(sql, this.#options)
   }
 
   /** Rolls back what is open. */
   close(): void {
     if (!this.isAutocommit) this.#transactions.rollback()
+    this.#outermost = undefined
   }
 
-  /**
-   * Puts back what the pipeline has set for itself.
-   *
-   * @throws `invalid_request` if that can't be done, for a transaction that is still open; it is rolled back
-   */
-  restoreSettings(): void {
-    if (this.#hasForeignKeys) return
+  /** The pipeline has failed as a whole: nothing of it stays. Never throws. */
+  abandon(): void {
+    try {
+      this.close()
+      if (!this.#hasForeignKeys) this.#cell().enforceForeignKeys(true)
+    } catch {
+      // The cell can't be used, or the transaction is over.
+    }
+  }
+
+  /** The pipeline is over. Puts back what it has set for itself. @throws `invalid_request` if a transaction that needs that is still open; it is rolled back */
+  end(): void {
+    if (this.#hasForeignKeys && this.#outermost === undefined) return
     const isOpen = !this.isAutocommit
     this.close()
-    this.#cell.enforceForeignKeys(true)
+    if (!this.#hasForeignKeys) this.#cell().enforceForeignKeys(true)
     this.#hasForeignKeys = true
-    if (!isOpen) return
-    const message =
-      'PRAGMA foreign_keys lasts for one request to the server: send all of its transaction in the same batch. It was rolled back.'
-    throw new CellError('invalid_request', message)
+    if (isOpen) throw new CellError('invalid_request', LASTS_ONE_REQUEST)
   }
 
   #run({ sql, params }: HranaStep): RawResult {
@@ -104,7 +100,7 @@ export class HranaConnection {
     const { clock, slow } = this.#context
     const started = clock.monotonic()
     try {
-      return this.#cell.raw(sql, params, this.#options)
+      return this.#cell().raw(sql, params, this.#options)
     } finally {
       const ms = clock.monotonic() - started
       if (slow !== undefined && ms >= slow.fromMs) slow.tell(sql.sql, ms)
@@ -127,25 +123,51 @@ export class HranaConnection {
         break
       case 'commit':
         if (this.isAutocommit) throw sqlError('cannot commit - no transaction is active')
+        this.#outermost = undefined
         transactions.commit()
         break
       case 'rollback':
         if (this.isAutocommit) throw sqlError('cannot rollback - no transaction is active')
-        transactions.rollback()
+        this.close()
         break
       case 'savepoint':
-        transactions.savepoint(statement.name)
+        this.#savepoint(statement.name)
         break
       case 'release':
-        transactions.releaseSavepoint(statement.name)
+        this.#release(statement.name)
         break
-      case 'rollback to':
+      case 'rollback to': {
+        if (this.isAutocommit) throw noSavepoint(statement.name)
         transactions.rollbackTo(statement.name)
+        const at = this.#outermost?.lastIndexOf(statement.name) ?? -1
+        if (at >= 0) this.#outermost?.splice(at + 1)
         break
+      }
       case 'foreign keys':
         return this.#foreignKeys(statement.isOn)
     }
     return NO_RESULT
+  }
+
+  #savepoint(name: string): void {
+    if (this.isAutocommit) {
+      this.#transactions.begin()
+      this.#outermost = []
+    }
+    this.#transactions.savepoint(name)
+    this.#outermost?.push(name)
+  }
+
+  #release(name: string): void {
+    if (this.isAutocommit) throw noSavepoint(name)
+    const at = this.#outermost?.lastIndexOf(name)
+    if (at === 0) {
+      this.#outermost = undefined
+      this.#transactions.commit()
+      return
+    }
+    this.#transactions.releaseSavepoint(name)
+    if (at !== undefined) this.#outermost?.splice(at)
   }
 
   /** SQLite ignores the setting inside a transaction. */
@@ -155,7 +177,7 @@ export class HranaConnection {
       return { ...NO_RESULT, columns: [{ name: 'foreign_keys', type: null }], rows }
     }
     if (this.isAutocommit && isOn !== this.#hasForeignKeys) {
-      this.#cell.enforceForeignKeys(isOn)
+      this.#cell().enforceForeignKeys(isOn)
       this.#hasForeignKeys = isOn
     }
     return NO_RESULT
@@ -164,6 +186,13 @@ export class HranaConnection {
 
 function refuseBlank(verb: string): void {
   if (verb === 'BLANK') throw new HranaRefusal('SQL_NO_STATEMENT', 'The text contains no SQL statement.')
+}
+
+const LASTS_ONE_REQUEST =
+  'PRAGMA foreign_keys = OFF, and a savepoint outside of BEGIN, last for one request to the server, and a transaction was still open at its end. It was rolled back. Send all of it in the same request.'
+
+function noSavepoint(name: string): CellError {
+  return sqlError(`no such savepoint: ${name}`)
 }
 
 function sqlError(message: string): CellError {

@@ -19,7 +19,13 @@ const STATEMENT_CODES: Partial<Record<CellErrorCode, string>> = {
   cell_full: 'SQLITE_FULL',
 }
 /** Of errors that a whole request has. */
-const CODES: Partial<Record<CellErrorCode, string>> = {}
+const CODES: Partial<Record<CellErrorCode, string>> = { transaction_lost: 'STREAM_EXPIRED' }
+/** Nothing of a transaction remains. */
+const ENDED: ReadonlySet<CellErrorCode> = new Set<CellErrorCode>([
+  'transaction_timeout',
+  'transaction_lost',
+  'transaction_too_large',
+])
 
 /** SQLite's base code: clients compare with these. */
 const BASE = /^SQLITE_[A-Z]+/
@@ -51,6 +57,7 @@ export function stepErrorOf(error: unknown): HranaError | undefined {
   if (error instanceof HranaRefusal) return { message: error.message, code: error.code }
   if (!(error instanceof CellError)) return undefined
   // A full cell undoes the transaction, and a quota may give more room to a second run.
-  const isOfStep = (error.kind === 'request' || error.kind === 'conflict') && error.details.sqliteCode !== 'SQLITE_FULL'
+  if (error.details.sqliteCode === 'SQLITE_FULL' || ENDED.has(error.code)) return undefined
+  const isOfStep = error.kind === 'request' || error.kind === 'conflict'
   return isOfStep ? hranaErrorOf(error, STATEMENT_CODES) : undefined
 }

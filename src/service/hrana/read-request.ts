@@ -1,4 +1,5 @@
 import type { ResultLimits } from '../../base/options/limits.ts'
+import type { ControlStatement } from '../../engine/sql-policy/transaction-control.ts'
 import { CellAnswer, type CellRequest } from '../operations.ts'
 import type { WorkOperation } from '../work-operation.ts'
 import { GroupTransactions } from './group-transactions.ts'
@@ -26,21 +27,33 @@ export function readHrana(
   const stored = new Map(texts)
   const requests = new RequestReader(stored, paramsMax)[kind](body)
   const isClosed = requests.some(({ type }) => type === 'close')
-  const mayChange = requests.some((each) => statementsIn(each).some(({ changes }) => changes))
+  const statements = requests.flatMap(statementsIn)
+  const mayChange = statements.some(({ changes }) => changes)
+  const mayHold = statements.some(({ control }) => control !== undefined && needsSession(control, isClosed))
   const run = kind === 'pipeline' ? runPipeline : runCursor
   return {
     op: 'work',
     mayChange,
+    mayHold,
     run: (cell, context) => {
-      const transactions = mayChange ? GroupTransactions.of(cell) : GroupTransactions.none()
-      const connection = new HranaConnection(cell, transactions, { ...context, result })
+      const { session } = context
+      const transactions = session ?? (mayChange ? GroupTransactions.of(cell) : GroupTransactions.none())
+      const connection = new HranaConnection(() => session?.cell ?? cell, transactions, { ...context, result })
       try {
         const json = run(connection, requests, result.bytesMax)
-        return new CellAnswer(200, json, undefined, { isClosed, texts: [...stored] })
-      } finally {
-        connection.close()
+        connection.end()
+        return new CellAnswer(200, json, undefined, { isClosed, isOpen: !connection.isAutocommit, texts: [...stored] })
+      } catch (error) {
+        connection.abandon()
+        throw error
       }
     },
   }
+}
+
+/** Whether it sets what is set outside of a transaction, or begins one that may stay open. */
+function needsSession({ control, ...statement }: ControlStatement, isClosed: boolean): boolean {
+  if (control === 'foreign keys') return 'isOn' in statement && statement.isOn !== undefined
+  return !isClosed && (control === 'begin' || control === 'savepoint')
 }
 

@@ -6,8 +6,8 @@ import { pipeline } from 'node:stream/promises'
 import { exists, FILE_MODE, fsyncDirectoryAside } from '../../base/files/durable-files.ts'
 import { checkPath } from '../../base/files/path-argument.ts'
 import { callback, checkOptions, maybe, type Shape, SIGNAL } from '../../base/options/option-shapes.ts'
-import type { CellDatabase } from '../../engine/cell-database.ts'
 import { setJournalMode } from '../../engine/files/database-header.ts'
+import type { CellAccess } from '../../engine/holds/cell-access.ts'
 import { CellError, isCellError } from '../../errors.ts'
 import { callerFileError } from './caller-file.ts'
 import type { Spool } from './spool.ts'
@@ -38,7 +38,7 @@ export interface ExportedFile {
 /** A cell that is copied. */
 export interface CopiedCell {
   /** Opens it if necessary. */
-  database(): CellDatabase
+  database(): Pick<CellAccess, 'copyTo'>
   /** @throws `cell_not_found` if it was deleted */
   assertExists(): void
 }
@@ -156,7 +156,7 @@ export async function copyAgain(copy: () => Promise<number>): Promise<number> {
  * @returns its bytes
  */
 export async function copyDatabase(
-  database: CellDatabase,
+  database: Pick<CellAccess, 'copyTo'>,
   file: string,
   options: ExportOptions = {},
 ): Promise<number> {

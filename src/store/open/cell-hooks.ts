@@ -17,7 +17,7 @@ export interface CellHookParts {
 /** Connects the parts above the engine to one open cell. */
 export function cellHooks(id: string, parts: CellHookParts): CellHooks {
   const { clock, trackers, opened, failed, closed } = parts
-  let hasFunction = false
+  const withFunction = new WeakSet<object>()
   return {
     opened: (database) => {
       assertCell(database)
@@ -38,8 +38,8 @@ export function cellHooks(id: string, parts: CellHookParts): CellHooks {
     afterCheckpoint: (database) => trackers?.get(id).hooks.afterCheckpoint?.(database),
     beforePrepare: (database, sql) => {
       if (!KV_VIEW_NAME.test(sql)) return false
-      if (!hasFunction) database.defineFunction('_cell_now', () => clock.now())
-      hasFunction = true
+      if (!withFunction.has(database)) database.defineFunction('_cell_now', () => clock.now())
+      withFunction.add(database)
       database.exec(KV_VIEW)
       return true
     },

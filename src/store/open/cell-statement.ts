@@ -1,7 +1,7 @@
 import { isBytes } from '../../base/any-realm.ts'
 import type { ResultLimits } from '../../base/options/limits.ts'
 import { checkOptions, type Shape } from '../../base/options/option-shapes.ts'
-import type { CellDatabase } from '../../engine/cell-database.ts'
+import type { CellAccess } from '../../engine/holds/cell-access.ts'
 import { rowObject } from '../../engine/statements/rows.ts'
 import { SQL_OPTIONS } from '../../engine/statements/sql-options.ts'
 import type {
@@ -62,14 +62,14 @@ export class CellStatement<Row = SqlRow> {
   readonly source: string
   /** Whether it gives rows: a SELECT, a PRAGMA that answers, a change with RETURNING. */
   readonly reader: boolean
-  readonly #use: () => CellDatabase
+  readonly #use: () => CellAccess
   readonly #options: PrepareOptions
   #shape: RowShape = 'object'
   /** What the shape asks for: made once, not for each row. */
   #runOptions: SqlOptions
 
   /** @internal Statements come from `cell.prepare()`. */
-  constructor(sql: string, options: PrepareOptions, use: () => CellDatabase) {
+  constructor(sql: string, options: PrepareOptions, use: () => CellAccess) {
     checkOptions(options, PREPARE)
     this.source = sql
     this.#options = { policy: options.policy, limits: options.limits }

@@ -1,11 +1,15 @@
 import type { Writable } from 'node:stream'
 import { CALL, type CallOptions } from '../../backup/object-store/object-store.ts'
+import { unlessAborted } from '../../base/async/unless-aborted.ts'
 import { checkOptions, type Given, type Shape } from '../../base/options/option-shapes.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { CellDatabase } from '../../engine/cell-database.ts'
 import { checkWork, type NoPromise } from '../../engine/commits/transaction-work.ts'
 import type { OpenSavepoint } from '../../engine/commits/transactions.ts'
 import type { Growth } from '../../engine/files/delete-reserve.ts'
+import type { CellAccess } from '../../engine/holds/cell-access.ts'
+import type { HeldAccess } from '../../engine/holds/held-access.ts'
+import { type Hold, transactionLost } from '../../engine/holds/hold.ts'
 import { type MigrateResult, migrate } from '../../engine/migrations.ts'
 import type { QuarantineState } from '../../engine/quarantine.ts'
 import { runScript } from '../../engine/script.ts'
@@ -32,6 +36,14 @@ import type { StoreSettings } from '../settings/settings.ts'
 import type { WatchOptions } from '../watch/cell-change.ts'
 import type { ChangeStream } from '../watch/change-stream.ts'
 import { CellStatement, type PrepareOptions } from './cell-statement.ts'
+import {
+  type BeginHoldOptions,
+  type HeldCell,
+  HOLD_MS_DEFAULT,
+  HOLD_OPTIONS,
+  type HoldOptions,
+  heldCell,
+} from './held-cell.ts'
 import type { ConfirmOptions } from './replication.ts'
 
 /** What a handle needs from the process that opens its cell. Every method takes the cell's id. */
@@ -78,12 +90,13 @@ export class Cell {
   /** Keys and values with times to live, in the same file and the same transactions as `sql()`. */
   readonly kv: Kv
   readonly #provider: CellProvider
-  #database: CellDatabase | undefined
+  #database: CellDatabase | HeldAccess | undefined
 
-  /** @internal Cells come from `store.createCell()` and `store.openCell()`. */
-  constructor(id: string, provider: CellProvider) {
+  /** @internal Cells come from `store.createCell()` and `store.openCell()`. @param held the cell inside of a hold */
+  constructor(id: string, provider: CellProvider, held?: HeldAccess) {
     this.id = id
     this.#provider = provider
+    this.#database = held
     const { clock, limits } = provider.settings
     this.kv = new Kv({
       clock,
@@ -309,6 +322,77 @@ export class Cell {
     }
   }
 
+  /**
+   * Runs `work` in one transaction that waits for it: all that it does through `tx` is committed once its promise has resolved, or
+   * none of it if that rejects. `tx` is the cell inside of the transaction, and has named savepoints, too.
+   *
+   * ```ts
+   * await cell.hold(async (tx) => {
+   *   const [order] = tx.sql('SELECT * FROM orders WHERE id = ?', [7]).rows
+   *   const receipt = await payments.charge(order)
+   *   tx.sql('UPDATE orders SET receipt = ? WHERE id = ?', [receipt.id, 7])
+   * })
+   * ```
+   *
+   * Meanwhile others read what is committed. Their changes wait if they are made with {@link commit} or with `hold`; all others
+   * are refused (`busy`), and so is each change of the cell itself in place of `tx`. Whatever ends the transaction early, each later use of `tx` is refused:
+   * nothing is committed on its own.
+   *
+   * @returns what `work` resolves with, once the transaction is on disk; with durability `remote`, once it is in the object store, too
+   * @throws what `work` rejects with; `transaction_timeout` after `timeoutMs`, also if `work` goes on; `transaction_lost` if the
+   * cell is closed, restored or deleted; `transaction_too_large`; the signal's reason; `not_replicated`; as {@link transaction}
+   */
+  async hold<T>(work: (tx: HeldCell) => T | Promise<T>, options: HoldOptions = {}): Promise<T> {
+    checkOptions(options, HOLD_OPTIONS)
+    if (typeof work !== 'function')
+      throw new CellError('invalid_request', 'The work of a hold must be a function.', { field: 'work' })
+    const { signal } = options
+    signal?.throwIfAborted()
+    const { tx, hold } = await this.#nextHold(options)
+    const abort = () => hold.end(transactionLost('its caller has aborted it'))
+    signal?.addEventListener('abort', abort, { once: true })
+    try {
+      const lost = hold.over.then(() => {
+        throw hold.ended
+      })
+      const result = await Promise.race([work(tx), lost])
+      hold.commit()
+      if (this.#provider.isRemote(this.id)) await this.#provider.replicated(this.id, { signal })
+      return result
+    } catch (error) {
+      hold.rollback()
+      throw signal?.aborted ? signal.reason : error
+    } finally {
+      signal?.removeEventListener('abort', abort)
+    }
+  }
+
+  /**
+   * A hold for its caller to end. What waits for the cell's group commit is committed before it.
+   *
+   * @throws `busy` beside another hold, unless this one only reads; `invalid_request` inside a transaction
+   * @internal
+   */
+  beginHold({ timeoutMs = HOLD_MS_DEFAULT, ...bounds }: BeginHoldOptions = {}): { tx: HeldCell; hold: Hold } {
+    const { clock } = this.#provider.settings
+    const hold = this.#opened().beginHold({ clock, timeoutMs, ...bounds })
+    return { tx: heldCell(new Cell(this.id, this.#provider, hold.access), hold), hold }
+  }
+
+  /** Undefined if no hold has the cell. Otherwise it resolves at its end, when another one may have begun. @internal */
+  get heldUntil(): Promise<void> | undefined {
+    const { held } = this.#opened()
+    held?.noteWaiter()
+    return held?.over
+  }
+
+  async #nextHold({ timeoutMs, readOnly, signal }: HoldOptions): Promise<{ tx: HeldCell; hold: Hold }> {
+    if (!readOnly)
+      for (let over = this.heldUntil; over !== undefined; over = this.heldUntil)
+        await unlessAborted(over, signal)
+    return this.beginHold({ timeoutMs, readOnly })
+  }
+
   async #commitRemote<T>(commit: Promise<T>): Promise<T> {
     const [result] = await Promise.all([commit, this.#provider.replicated(this.id, { commit })])
     return result
@@ -367,7 +451,12 @@ export class Cell {
     throw new CellError('invalid_request', `${field} must be SQL text or a function.`, { field })
   }
 
-  #use(): CellDatabase {
+  #use(): CellAccess {
+    const database = this.#opened()
+    return database.held === undefined ? database : database.access
+  }
+
+  #opened(): CellDatabase | HeldAccess {
     const database = this.#database
     if (database?.open) {
       database.touch()

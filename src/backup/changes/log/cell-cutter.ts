@@ -76,7 +76,14 @@ export class CellCutter {
   }
 
   async #cut<T>(cellId: string, cut: (cuts: CellCuts) => Promise<T>): Promise<T> {
-    const { database, unpin } = this.#pin(cellId)
+    let pinned = this.#pin(cellId)
+    // Inside a transaction no log can be kept, and SQLite does not tell where it ends.
+    while (pinned.database.held !== undefined) {
+      pinned.unpin()
+      await pinned.database.released()
+      pinned = this.#pin(cellId)
+    }
+    const { database, unpin } = pinned
     try {
       assertCell(database)
       return await cut(new OpenCellCuts(database, this.#tracker(cellId), this.#clock))

@@ -16,7 +16,7 @@ export interface UnkeptLogParts {
 
 /**
  * @param database the cell, if it is open
- * @returns 'later' while a caller has to end a broken transaction; 'out of reach' if there is a log, and the cell is kept
+ * @returns 'later' beside a hold, and while a caller has to end a broken transaction; 'out of reach' if there is a log, and the cell is kept
  * closed: only SQLite could say how much of it counts
  */
 export function findUnkeptLog(

@@ -1,0 +1,554 @@
+import fs from 'node:fs'
+import path from 'node:path'
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import type { Cell } from '../../../src/store/open/cell.ts'
+import type { StoreOptions } from '../../../src/store/settings/store-options.ts'
+import { openTestCell } from '../../support/open-test-store.ts'
+import { codeOf, rejectedBy, thrownBy } from '../../support/thrown.ts'
+
+const rowsOf = (cell: Cell) => cell.sql('SELECT a FROM t ORDER BY a', [], { rowMode: 'array' }).rows.flat()
+
+async function opened(options: Omit<StoreOptions, 'clock'> = {}) {
+  const subject = await openTestCell(options)
+  subject.cell.sql('CREATE TABLE t (a UNIQUE)')
+  return subject
+}
+
+async function allOf<T>(values: AsyncIterable<T>): Promise<T[]> {
+  const all: T[] = []
+  for await (const value of values) all.push(value)
+  return all
+}
+
+/** Any use of it. */
+const uses: ((tx: Cell) => unknown)[] = [
+  (tx) => tx.sql('INSERT INTO t VALUES (99)'),
+  (tx) => tx.sql('SELECT 1'),
+  (tx) => tx.get('SELECT 1'),
+  (tx) => tx.exec('INSERT INTO t VALUES (99)'),
+  (tx) => tx.prepare('SELECT 1'),
+  (tx) => tx.transaction(() => {}),
+  (tx) => tx.kv.get('k'),
+  (tx) => tx.kv.put('k', 'late'),
+  (tx) => tx.kv.delete('k'),
+  (tx) => tx.kv.incr('n'),
+  (tx) => tx.kv.list(),
+]
+
+/** What each use of an ended hold throws. */
+const codesOf = (tx: Cell) => new Set(uses.map((use) => codeOf(() => use(tx))))
+
+describe('a hold is one transaction, with awaits between its statements', () => {
+  test('what it does through SQL and KV is committed together once its promise has resolved', async () => {
+    const { cell } = await opened()
+    const value = await cell.hold(async (tx) => {
+      tx.sql('INSERT INTO t VALUES (1)')
+      await turnOfTheLoop()
+      tx.kv.put('k', 'v', { ttlSeconds: 60 })
+      tx.prepare('INSERT INTO t VALUES (?)').run(2)
+      await turnOfTheLoop()
+      tx.exec('INSERT INTO t VALUES (3); INSERT INTO t VALUES (4)')
+      expect({ rows: rowsOf(tx), k: tx.kv.get('k'), view: tx.get('SELECT key FROM cell_kv') }).toEqual({
+        rows: [1, 2, 3, 4],
+        k: 'v',
+        view: { key: 'k' },
+      })
+      return tx.kv.incr('n', 5)
+    })
+    expect({ value, rows: rowsOf(cell), k: cell.kv.get('k'), n: cell.kv.get('n') }).toEqual({
+      value: 5,
+      rows: [1, 2, 3, 4],
+      k: 'v',
+      n: '5',
+    })
+  })
+
+  test('when its promise rejects nothing remains, and it rejects with the same', async () => {
+    const { cell } = await opened()
+    const mine = new Error('mine')
+    const held = cell.hold(async (tx) => {
+      tx.sql('INSERT INTO t VALUES (1)')
+      tx.sql('CREATE TABLE u (b)')
+      tx.kv.put('k', 'v')
+      await turnOfTheLoop()
+      throw mine
+    })
+    await expect(held).rejects.toBe(mine)
+    expect({ rows: rowsOf(cell), k: cell.kv.get('k') }).toEqual({ rows: [] })
+    expect(codeOf(() => cell.sql('SELECT * FROM u'))).toBe('sql_error')
+  })
+
+  test('an error that is caught undoes only its own statement, and a nested transaction only itself', async () => {
+    const { cell } = await opened()
+    await cell.hold(async (tx) => {
+      tx.sql('INSERT INTO t VALUES (1)')
+      expect(codeOf(() => tx.sql('INSERT INTO t VALUES (2), (1)'))).toBe('constraint_violation')
+      const nested = () => {
+        tx.sql('INSERT INTO t VALUES (3)')
+        throw new Error('undone')
+      }
+      await turnOfTheLoop()
+      expect(() => tx.transaction(nested as () => unknown)).toThrow('undone')
+      tx.transaction(() => tx.kv.put('k', 'v'))
+    })
+    expect({ rows: rowsOf(cell), k: cell.kv.get('k') }).toEqual({ rows: [1], k: 'v' })
+  })
+
+  test('a deferred foreign key that is broken at the end undoes it all, and the cell can be used', async () => {
+    const { cell } = await opened()
+    cell.exec(
+      'CREATE TABLE p (id INTEGER PRIMARY KEY); CREATE TABLE c (p REFERENCES p DEFERRABLE INITIALLY DEFERRED)',
+    )
+    const held = cell.hold(async (tx) => {
+      tx.sql('INSERT INTO c VALUES (7)')
+    })
+    expect((await rejectedBy(held)).code).toBe('constraint_violation')
+    cell.sql('INSERT INTO t VALUES (1)')
+    expect({ rows: rowsOf(cell), c: cell.sql('SELECT * FROM c').rows }).toEqual({ rows: [1], c: [] })
+  })
+
+  test('named savepoints undo a part of it, one inside the other', async () => {
+    const { cell } = await opened()
+    await cell.hold(async (tx) => {
+      tx.savepoint('a')
+      tx.sql('INSERT INTO t VALUES (1)')
+      tx.savepoint('b "c"')
+      tx.sql('INSERT INTO t VALUES (2)')
+      await turnOfTheLoop()
+      tx.rollbackTo('B "C"')
+      tx.sql('INSERT INTO t VALUES (3)')
+      tx.releaseSavepoint('b "c"')
+      expect(codeOf(() => tx.rollbackTo('b "c"'))).toBe('sql_error')
+      tx.savepoint('a')
+      tx.sql('INSERT INTO t VALUES (4)')
+      tx.rollbackTo('a')
+      expect(codeOf(() => tx.transaction(() => tx.releaseSavepoint('a')))).toBe('invalid_request')
+      expect(codeOf(() => tx.savepoint('a\0b'))).toBe('invalid_request')
+    })
+    expect(rowsOf(cell)).toEqual([1, 3])
+  })
+
+  test('what has a transaction of its own is refused inside of it', async () => {
+    const { cell } = await opened()
+    await cell.hold(async (tx) => {
+      expect(codeOf(() => tx.migrate(['CREATE TABLE u (b)']))).toBe('invalid_request')
+      expect((await rejectedBy(tx.commit(() => {}))).code).toBe('invalid_request')
+      expect((await rejectedBy(tx.hold(async () => {}))).code).toBe('invalid_request')
+      const target = path.join(path.dirname(fs.mkdtempSync('/tmp/cellstore-hold-')), 'never.db')
+      expect((await rejectedBy(tx.export(target))).code).toBe('invalid_request')
+    })
+    expect(codeOf(() => cell.transaction(() => void cell.beginHold()))).toBe('invalid_request')
+    for (const options of [{ timeoutMs: 0 }, { timeoutMs: 600_001 }, { other: 1 }])
+      expect((await rejectedBy(cell.hold(async () => {}, options))).code).toBe('invalid_request')
+  })
+})
+
+describe('beside a hold', () => {
+  test('everybody else reads what is committed, on every way', async () => {
+    const { cell, store } = await opened()
+    const other = store.openCell(cell.id)
+    const count = other.prepare<number>('SELECT count(*) FROM t').pluck()
+    cell.sql('INSERT INTO t VALUES (1)')
+    cell.kv.put('k', 'before')
+    const seen = async () => ({
+      rows: rowsOf(cell),
+      count: count.get(),
+      get: other.get('SELECT max(a) AS a FROM t'),
+      k: cell.kv.get('k'),
+      entries: other.kv.list().entries.map(({ value }) => value),
+      keys: await allOf(other.kv.keys()),
+      view: cell.sql('SELECT value FROM cell_kv').rows,
+      tables: cell.sql("SELECT name FROM sqlite_schema WHERE name = 'u'").rows.length,
+    })
+    const before = await seen()
+    await cell.hold(async (tx) => {
+      tx.sql('INSERT INTO t VALUES (2)')
+      tx.sql('CREATE TABLE u (b)')
+      tx.kv.put('k', 'after')
+      tx.kv.put('l', 'new')
+      expect(await seen()).toEqual(before)
+      await turnOfTheLoop()
+      expect(await seen()).toEqual(before)
+    })
+    expect(await seen()).toEqual({
+      rows: [1, 2],
+      count: 2,
+      get: { a: 2 },
+      k: 'after',
+      entries: ['after', 'new'],
+      keys: ['k', 'l'],
+      view: [{ value: 'after' }, { value: 'new' }],
+      tables: 1,
+    })
+  })
+
+  test('changes that cannot wait are refused, say why, and leave nothing', async () => {
+    const { cell } = await opened()
+    cell.kv.put('k', 'v')
+    const insert = cell.prepare('INSERT INTO t VALUES (5)')
+    const changes = [
+      () => cell.sql('INSERT INTO t VALUES (5)'),
+      () => cell.sql('INSERT INTO t VALUES (5) RETURNING a'),
+      () => cell.sql('PRAGMA user_version = 5'),
+      () => cell.sql('CREATE TABLE u (b)'),
+      () => insert.run(),
+      () => cell.exec('INSERT INTO t VALUES (5)'),
+      () => cell.transaction(() => cell.sql('INSERT INTO t VALUES (5)')),
+      () => cell.migrate(['CREATE TABLE u (b)']),
+      () => cell.kv.put('k', 'w'),
+      () => cell.kv.put([{ key: 'k', value: 'w' }]),
+      () => cell.kv.delete('k'),
+      () => cell.kv.getdel('k'),
+      () => cell.kv.incr('n'),
+      () => cell.kv.expire('k', 1),
+      () => cell.beginHold(),
+    ]
+    await cell.hold(async (tx) => {
+      tx.sql('INSERT INTO t VALUES (1)')
+      for (const change of changes) {
+        const { code, message } = thrownBy(change)
+        expect({ code, message }).toEqual({ code: 'busy', message: expect.stringContaining('cell.commit()') })
+      }
+      tx.sql('INSERT INTO t VALUES (2)')
+    })
+    expect({ rows: rowsOf(cell), k: cell.kv.get('k'), n: cell.kv.get('n') }).toEqual({ rows: [1, 2], k: 'v' })
+    expect(cell.get('PRAGMA user_version')).toEqual({ user_version: 0 })
+  })
+
+  test('commits and further holds wait, and follow in their order', async () => {
+    const { cell } = await opened()
+    const order: string[] = []
+    const note = async (name: string, done: Promise<unknown>) => {
+      await done
+      order.push(name)
+    }
+    const all = [
+      note(
+        'before',
+        cell.commit(() => cell.sql('INSERT INTO t VALUES (1)')),
+      ),
+      note(
+        'first',
+        cell.hold(async (tx) => {
+          expect(rowsOf(tx)).toEqual([1])
+          await turnOfTheLoop()
+          tx.sql('INSERT INTO t VALUES (2)')
+          await turnOfTheLoop()
+        }),
+      ),
+      note(
+        'commit',
+        cell.commit(() => cell.sql('INSERT INTO t SELECT max(a) + 1 FROM t')),
+      ),
+      note(
+        'second',
+        cell.hold(async (tx) => {
+          expect(rowsOf(tx)).toEqual([1, 2, 3])
+          tx.sql('INSERT INTO t VALUES (4)')
+        }),
+      ),
+    ]
+    await Promise.all(all)
+    expect({ order, rows: rowsOf(cell) }).toEqual({
+      order: ['before', 'first', 'commit', 'second'],
+      rows: [1, 2, 3, 4],
+    })
+  })
+
+  test('a hold that only reads has the state of its beginning, makes nobody wait, and changes nothing', async () => {
+    const { cell } = await opened()
+    cell.sql('INSERT INTO t VALUES (1)')
+    await cell.hold(
+      async (tx) => {
+        cell.sql('INSERT INTO t VALUES (2)')
+        await cell.hold(async (writer) => {
+          writer.sql('INSERT INTO t VALUES (3)')
+          await cell.hold(async (reader) => expect(rowsOf(reader)).toEqual([1, 2]), { readOnly: true })
+        })
+        cell.kv.put('k', 'v')
+        expect({ rows: rowsOf(tx), k: tx.kv.get('k') }).toEqual({ rows: [1] })
+        expect(tx.transaction(() => rowsOf(tx))).toEqual([1])
+        expect(codeOf(() => tx.sql('INSERT INTO t VALUES (9)'))).toBe('forbidden')
+        expect(codeOf(() => tx.kv.put('k', 'w'))).toBe('forbidden')
+      },
+      { readOnly: true },
+    )
+    expect({ rows: rowsOf(cell), k: cell.kv.get('k') }).toEqual({ rows: [1, 2, 3], k: 'v' })
+  })
+
+  test('an export waits for its end, and has all of it or nothing', async () => {
+    const { cell, directory } = await opened()
+    const target = (name: string) => path.join(directory, '..', name)
+    let exported: Promise<unknown> | undefined
+    const held = cell.hold(async (tx) => {
+      tx.sql('INSERT INTO t VALUES (1)')
+      exported = cell.export(target('a.db'))
+      for (let turn = 0; turn < 50; turn++) await turnOfTheLoop()
+      expect(fs.existsSync(target('a.db'))).toBe(false)
+      throw new Error('undone')
+    })
+    await expect(held).rejects.toThrow('undone')
+    await exported
+    // A copy has begun when the hold does.
+    cell.sql('INSERT INTO t VALUES (randomblob(1000000))')
+    const running = cell.export(target('b.db'))
+    await turnOfTheLoop()
+    await cell.hold(async (tx) => {
+      tx.sql('DELETE FROM t')
+      for (let turn = 0; turn < 50; turn++) await turnOfTheLoop()
+      expect(fs.existsSync(target('b.db'))).toBe(false)
+    })
+    await running
+    const { store } = await openTestCell()
+    const rows = async (name: string) => rowsOf(await store.importCell(target(name)))
+    expect({ a: await rows('a.db'), b: await rows('b.db') }).toEqual({ a: [], b: [] })
+  })
+
+  test('the collection of expired entries waits for its end', async () => {
+    const { cell, clock, store } = await opened()
+    cell.kv.put('k', 'v', { ttlSeconds: 1 })
+    await cell.hold(
+      async (tx) => {
+        tx.sql('INSERT INTO t VALUES (1)')
+        clock.advance(2_000)
+        for (let turn = 0; turn < 50; turn++) await turnOfTheLoop()
+        expect(tx.get('SELECT count(*) AS n FROM main._cell_kv', [], { policy: 'trusted' })).toEqual({ n: 1 })
+      },
+      { timeoutMs: 60_000 },
+    )
+    await clock.advanceUntil(
+      (async () => {
+        while (
+          cell.get<{ n: number }>('SELECT count(*) AS n FROM main._cell_kv', [], { policy: 'trusted' })?.n !==
+          0
+        )
+          await turnOfTheLoop()
+      })(),
+      60_000,
+    )
+    expect(store.findCell(cell.id)?.deletedAt).toBeNull()
+  })
+
+  test('those who watch hear of it once, after its end, and nothing of what was undone', async () => {
+    const { cell } = await opened()
+    const changes = cell.watch()
+    await changes.next()
+    await cell.hold(async (tx) => {
+      tx.kv.put('a', '1')
+      tx.savepoint('s')
+      tx.kv.put('b', '2')
+      tx.rollbackTo('s')
+      await turnOfTheLoop()
+      tx.sql('INSERT INTO t VALUES (1)')
+    })
+    const undone = cell.hold(async (tx) => {
+      tx.kv.put('c', '3')
+      throw new Error('undone')
+    })
+    await expect(undone).rejects.toThrow('undone')
+    cell.kv.put('d', '4')
+    const { value: first } = await changes.next()
+    const { value: second } = await changes.next()
+    expect([first, second]).toMatchObject([
+      { type: 'commit', keys: ['a'], tables: ['t'] },
+      { type: 'commit', keys: ['d'], tables: [] },
+    ])
+    await changes.return()
+  })
+})
+
+describe('whatever ends a hold early rolls it back, and each later use says so: nothing is committed on its own', () => {
+  /** Begins one that has changed something. */
+  function begun(cell: Cell, options: Parameters<Cell['hold']>[1] = {}) {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    let tx: Cell | undefined
+    const held = cell.hold(async (inside) => {
+      tx = inside
+      inside.sql('INSERT INTO t VALUES (1)')
+      inside.kv.put('k', 'held')
+      await promise
+    }, options)
+    held.catch(() => {})
+    return { held, finish: resolve, tx: () => tx as Cell }
+  }
+
+  test('its time', async () => {
+    const { cell, clock } = await opened()
+    const { held, tx } = begun(cell, { timeoutMs: 1_000 })
+    await turnOfTheLoop()
+    clock.advance(1_000)
+    expect(await rejectedBy(held)).toMatchObject({ code: 'transaction_timeout', details: { limit: 1_000 } })
+    expect(codesOf(tx())).toEqual(new Set(['transaction_timeout']))
+    cell.sql('INSERT INTO t VALUES (2)')
+    expect({ rows: rowsOf(cell), k: cell.kv.get('k') }).toEqual({ rows: [2] })
+  })
+
+  test('its signal', async () => {
+    const { cell } = await opened()
+    const abort = new AbortController()
+    const { held, tx } = begun(cell, { signal: abort.signal })
+    await turnOfTheLoop()
+    const reason = new Error('enough')
+    abort.abort(reason)
+    await expect(held).rejects.toBe(reason)
+    expect(codesOf(tx())).toEqual(new Set(['transaction_lost']))
+    expect(rowsOf(cell)).toEqual([])
+  })
+
+  test('a statement that ends the transaction', async () => {
+    const { cell } = await opened()
+    const held = cell.hold(async (tx) => {
+      tx.sql('INSERT INTO t VALUES (1)')
+      await turnOfTheLoop()
+      expect(codeOf(() => tx.sql('INSERT OR ROLLBACK INTO t VALUES (1)'))).toBe('constraint_violation')
+      expect(codesOf(tx)).toEqual(new Set(['sql_error']))
+    })
+    expect(await rejectedBy(held)).toMatchObject({ code: 'sql_error' })
+    expect({ rows: rowsOf(cell), k: cell.kv.get('k') }).toEqual({ rows: [] })
+    cell.sql('INSERT INTO t VALUES (2)')
+  })
+
+  test('a deletion of the cell', async () => {
+    const { cell, store } = await opened()
+    const { held, tx } = begun(cell)
+    await turnOfTheLoop()
+    store.deleteCell(cell.id)
+    expect((await rejectedBy(held)).code).toBe('transaction_lost')
+    expect(codesOf(tx())).toEqual(new Set(['transaction_lost']))
+    expect(codeOf(() => cell.sql('SELECT 1'))).toBe('cell_not_found')
+  })
+
+  test('the close of the store, before which what waited is committed', async () => {
+    const subject = await opened()
+    const { cell } = subject
+    const { held, tx } = begun(cell)
+    await turnOfTheLoop()
+    const waiting = cell.commit(() => cell.sql('INSERT INTO t VALUES (2)'))
+    const store = await subject.reopen()
+    await waiting
+    expect((await rejectedBy(held)).code).toBe('transaction_lost')
+    expect(codesOf(tx())).toEqual(new Set(['transaction_lost']))
+    expect(rowsOf(store.openCell(cell.id))).toEqual([2])
+  })
+
+  test('more in the log than that may hold', async () => {
+    const { cell } = await opened({ limits: { walBytesMax: 5_000_000 }, pageCacheBytes: 65_536 })
+    const held = cell.hold(async (tx) => {
+      for (let i = 0; i < 20; i++) {
+        tx.sql('INSERT INTO t VALUES (randomblob(900000))')
+        await turnOfTheLoop()
+      }
+    })
+    expect(await rejectedBy(held)).toMatchObject({
+      code: 'transaction_too_large',
+      details: { limit: 5_000_000 },
+    })
+    expect(rowsOf(cell)).toEqual([])
+  })
+
+  test('its own end: what comes after that is a mistake', async () => {
+    const { cell } = await opened()
+    let committed: Cell | undefined
+    let undone: Cell | undefined
+    await cell.hold(async (tx) => {
+      committed = tx
+    })
+    await cell
+      .hold(async (tx) => {
+        undone = tx
+        throw new Error('undone')
+      })
+      .catch(() => {})
+    expect(codesOf(committed as Cell)).toEqual(new Set(['invalid_request']))
+    expect(codesOf(undone as Cell)).toEqual(new Set(['invalid_request']))
+    expect({ rows: rowsOf(cell), k: cell.kv.get('k') }).toEqual({ rows: [] })
+  })
+
+  test('a full disk of cells: the pool leaves a held cell open', async () => {
+    const { cell, store } = await opened({ openCellsMax: 1 })
+    const { held, finish } = begun(cell)
+    await turnOfTheLoop()
+    for (let i = 0; i < 5; i++) store.createCell().kv.put('k', 'v')
+    finish()
+    await held
+    expect(rowsOf(cell)).toEqual([1])
+  })
+})
+
+test('holds, commits and changes in any order give what they give one after the other (invariant 8)', async () => {
+  const { cell, clock } = await opened()
+  cell.sql('DROP TABLE t')
+  cell.sql('CREATE TABLE t (a)')
+  const step = fc.oneof(
+    { weight: 3, arbitrary: fc.constantFrom('begin', 'insert', 'turn', 'outside', 'waiting') },
+    { weight: 1, arbitrary: fc.constantFrom('commit', 'rollback', 'late', 'savepoint', 'back') },
+  )
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
+      cell.sql('DELETE FROM t')
+      const committed: number[] = []
+      let open:
+        | { rows: number[]; saved: number[] | undefined; hold: ReturnType<Cell['beginHold']> }
+        | undefined
+      const waiting: number[] = []
+      const answers: Promise<unknown>[] = []
+      let n = 0
+      const insert = (into: Cell, value: number) => into.sql('INSERT INTO t VALUES (?)', [value])
+      const end = () => {
+        open = undefined
+      }
+      for (const each of [...steps, 'rollback', 'turn']) {
+        n++
+        const value = n
+        if (each === 'begin' && open === undefined) {
+          committed.push(...waiting.splice(0))
+          open = { rows: [], saved: undefined, hold: cell.beginHold({ timeoutMs: 1_000 }) }
+        } else if (each === 'insert' && open !== undefined) {
+          insert(open.hold.tx, value)
+          open.rows.push(value)
+        } else if (each === 'savepoint' && open !== undefined) {
+          open.hold.tx.savepoint('s')
+          open.saved = [...open.rows]
+        } else if (each === 'back' && open?.saved !== undefined) {
+          open.hold.tx.rollbackTo('s')
+          open.rows = [...open.saved]
+        } else if (each === 'outside') {
+          if (open !== undefined) expect(codeOf(() => insert(cell, value))).toBe('busy')
+          else {
+            insert(cell, value)
+            committed.push(value)
+          }
+        } else if (each === 'waiting') {
+          answers.push(cell.commit(() => insert(cell, value)))
+          waiting.push(value)
+        } else if (each === 'turn') {
+          for (let turn = 0; turn < 3; turn++) await turnOfTheLoop()
+          if (open === undefined) committed.push(...waiting.splice(0))
+        } else if (each === 'commit' && open !== undefined) {
+          open.hold.hold.commit()
+          committed.push(...open.rows)
+          end()
+        } else if (each === 'rollback' && open !== undefined) {
+          open.hold.hold.rollback()
+          end()
+        } else if (each === 'late' && open !== undefined) {
+          clock.advance(1_000)
+          const { tx } = open.hold
+          expect(codeOf(() => insert(tx, value))).toBe('transaction_timeout')
+          end()
+        }
+        const rows = cell.sql('SELECT a FROM t ORDER BY rowid', [], { rowMode: 'array' }).rows.flat()
+        expect(rows).toEqual(committed)
+        if (open !== undefined) {
+          const inside = open.hold.tx.sql('SELECT a FROM t ORDER BY rowid', [], { rowMode: 'array' }).rows
+          expect(inside.flat()).toEqual([...committed, ...open.rows])
+        }
+      }
+      await Promise.all(answers)
+      expect(cell.sql('SELECT a FROM t', [], { rowMode: 'array' }).rows).toHaveLength(committed.length)
+    }),
+    { numRuns: 150 },
+  )
+})
