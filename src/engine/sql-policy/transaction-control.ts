@@ -13,7 +13,13 @@ export type ControlStatement =
   | { control: 'foreign keys'; isOn: boolean | undefined }
 
 /** libSQL has the last one: a transaction that changes nothing. */
-const BEGIN_MODES: ReadonlySet<string> = new Set(['DEFERRED', 'IMMEDIATE', 'EXCLUSIVE', 'CONCURRENT', 'READONLY'])
+const BEGIN_MODES: ReadonlySet<string> = new Set([
+  'DEFERRED',
+  'IMMEDIATE',
+  'EXCLUSIVE',
+  'CONCURRENT',
+  'READONLY',
+])
 const ON: ReadonlySet<string> = new Set(['1', 'on', 'yes', 'true'])
 const OFF: ReadonlySet<string> = new Set(['0', 'off', 'no', 'false'])
 

@@ -3,7 +3,6 @@ import type { Limits } from '../../base/options/limits.ts'
 import { shownValue } from '../../base/options/shown-value.ts'
 import { CellError } from '../../errors.ts'
 import { Placeholders } from './placeholders.ts'
-import type { PreparedStatement } from './prepared-statements.ts'
 import { type Bindable, MixedParams, type SqlParam, type SqlParams } from './sql-values.ts'
 
 type Encoded = readonly Bindable[] | Readonly<Record<string, Bindable>>
@@ -22,7 +21,7 @@ const NONE: readonly Bindable[] = []
 export function encodeParams(
   params: SqlParams | MixedParams,
   limits: Limits,
-  { placeholders, statement }: Pick<PreparedStatement, 'placeholders' | 'statement'>,
+  { placeholders, statement }: { placeholders: Placeholders | undefined; statement: { source: string } },
 ): BoundParams {
   if (params instanceof MixedParams) {
     const named = new Map([...params.named].map(([name, value]) => [name, encodeParam(value, name)]))

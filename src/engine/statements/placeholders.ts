@@ -53,7 +53,9 @@ export class Placeholders {
   bindMixed(list: readonly Bindable[], named: ReadonlyMap<string, Bindable>): DriverParams {
     const count = this.#names.length - 1
     if (list.length > count)
-      throw mismatch(`The statement's placeholders go up to ?${count}, but ${list.length} parameters were passed.`)
+      throw mismatch(
+        `The statement's placeholders go up to ?${count}, but ${list.length} parameters were passed.`,
+      )
     return this.#sort((name, number) => {
       const key = name === undefined ? undefined : [name, name.slice(1)].find((each) => named.has(each))
       const value = key === undefined ? list[number - 1] : named.get(key)

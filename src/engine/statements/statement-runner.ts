@@ -111,7 +111,12 @@ export class StatementRunner {
     const result = this.#runChecked(prepared, params, { ...options, rowMode: 'raw' })
     const { changes, lastInsertRowid } = result
     // A raw row is one of values.
-    return { columns: this.statements.described(prepared), rows: result.rows as RawRow[], changes, lastInsertRowid }
+    return {
+      columns: this.statements.described(prepared),
+      rows: result.rows as RawRow[],
+      changes,
+      lastInsertRowid,
+    }
   }
 
   /** Prepares a statement without running it. */

@@ -47,7 +47,8 @@ function batonOf(json: Uint8Array): string | undefined {
 
 /** Of a member: a value that reads so is followed by no colon. */
 function isName(json: Uint8Array, start: number, end: number): boolean {
-  if (end - start + 1 !== NAME.length || Buffer.compare(json.subarray(start, end + 1), NAME) !== 0) return false
+  if (end - start + 1 !== NAME.length || Buffer.compare(json.subarray(start, end + 1), NAME) !== 0)
+    return false
   for (let at = end + 1; at < json.length; at++) {
     const byte = json[at] as number
     if (byte > 0x20) return byte === COLON

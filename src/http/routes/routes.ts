@@ -1,5 +1,6 @@
 import type { Action } from '../core/action.ts'
 import type { RouteScope } from '../core/route-scopes.ts'
+import { hranaRequest } from '../hrana/hrana-actions.ts'
 import {
   createAccount,
   createKeyOfAccount,
@@ -12,7 +13,6 @@ import {
 import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from './api-key-actions.ts'
 import { backUp, backUpIncrement, listBackups } from './backup-actions.ts'
 import { createCell, deleteCell, getCell, listCells, renameCell } from './cell-actions.ts'
-import { hranaRequest } from '../hrana/hrana-actions.ts'
 import { cellRequest } from './cell-requests.ts'
 import { watchChanges } from './change-actions.ts'
 import { exportCell, importCell } from './file-actions.ts'

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { text } from '../json/fields.ts'
+import { list, text } from '../json/fields.ts'
 import { checkedByHand, noted } from '../json/schema-notes.ts'
 
 /** The bodies of Hrana, as its specification has them. They are read by hand: a batch can hold thousands of steps. */
@@ -37,9 +37,12 @@ const condition = noted(
   { id: 'HranaCondition', description: 'cond and conds hold further conditions.' },
 )
 
-const batch = noted(z.object({ steps: z.array(z.object({ condition: condition.optional(), stmt: statement })) }), {
-  id: 'HranaBatch',
-})
+const batch = noted(
+  z.object({ steps: z.array(z.object({ condition: condition.optional(), stmt: statement })) }),
+  {
+    id: 'HranaBatch',
+  },
+)
 
 const request = z.union([
   z.object({ type: z.literal('execute'), stmt: statement }),
@@ -50,13 +53,18 @@ const request = z.union([
   z.object({ type: z.enum(['get_autocommit', 'close']) }),
 ])
 
-const baton = noted(text, { description: 'That of the answer before, of the same stream.' }).nullable().optional()
+const baton = noted(text, { description: 'That of the answer before, of the same stream.' })
+  .nullable()
+  .optional()
 
-export const pipelineBody = checkedByHand(z.looseObject({ baton }), () =>
-  z.object({ baton, requests: z.array(request) }),
+export const pipelineBody = z.looseObject({ baton, requests: list('requests', () => request) })
+
+const anyBatch = z.custom<object>(
+  (value) => typeof value === 'object' && value !== null,
+  'must be an object with a list of steps',
 )
 
-export const cursorBody = checkedByHand(z.looseObject({ baton }), () => z.object({ baton, batch }))
+export const cursorBody = z.looseObject({ baton, batch: checkedByHand(anyBatch, () => batch) })
 
 const error = noted(z.object({ message: z.string(), code: z.string() }), { id: 'HranaError' })
 const column = z.object({ name: z.string(), decltype: z.string().nullable() })
@@ -93,9 +101,6 @@ export const pipelineAnswer = z.object({
   baton: z.string().nullable(),
   base_url: z.null(),
   results: z.array(
-    z.union([
-      z.object({ type: z.literal('ok'), response }),
-      z.object({ type: z.literal('error'), error }),
-    ]),
+    z.union([z.object({ type: z.literal('ok'), response }), z.object({ type: z.literal('error'), error })]),
   ),
 })

@@ -30,11 +30,7 @@ export class HranaConnection {
   #outermost: string[] | undefined
 
   /** @param cell is asked for each statement */
-  constructor(
-    cell: () => Cell,
-    transactions: TransactionControl,
-    context: HranaContext,
-  ) {
+  constructor(cell: () => Cell, transactions: TransactionControl, context: HranaContext) {
     this.#cell = cell
     this.#transactions = transactions
     this.#context = context

@@ -1,7 +1,7 @@
-import { type ControlStatement, controlOf } from '../../engine/sql-policy/transaction-control.ts'
 import { pragmaOnlyReads } from '../../engine/sql-policy/sql-pragma.ts'
 import { statementsOf } from '../../engine/sql-policy/sql-script.ts'
 import { SqlStatement } from '../../engine/sql-policy/sql-statement.ts'
+import { type ControlStatement, controlOf } from '../../engine/sql-policy/transaction-control.ts'
 import { MixedParams, type SqlParam, type SqlParams } from '../../engine/statements/sql-values.ts'
 import { CellError } from '../../errors.ts'
 import { HranaRefusal } from './hrana-errors.ts'
@@ -89,7 +89,10 @@ export class RequestReader {
         return { type: 'describe', statement: typeof sql === 'string' ? statementOf(sql) : sql }
       }
       case 'store_sql':
-        return { type: 'store_sql', refusal: this.#store(numberOf(sent, 'sql_id', at), textOf(sent, 'sql', at)) }
+        return {
+          type: 'store_sql',
+          refusal: this.#store(numberOf(sent, 'sql_id', at), textOf(sent, 'sql', at)),
+        }
       case 'close_sql':
         this.#texts.delete(numberOf(sent, 'sql_id', at))
         return { type: 'close_sql', refusal: undefined }
@@ -131,7 +134,7 @@ export class RequestReader {
   #args(args: unknown, at: string): SqlParam[] {
     const list = asList(args, at)
     if (list.length > this.#paramsMax) throw tooMany(at, this.#paramsMax)
-    return list.map((each, i) => valueOf(each, at, i))
+    return list.map((each, i) => argOf(each, at, i))
   }
 
   #named(named: unknown, at: string): Map<string, SqlParam> {
@@ -141,7 +144,7 @@ export class RequestReader {
       list.map((each, i) => {
         const { name, value } = objectOf(each, `${at}[${i}]`)
         if (typeof name !== 'string') throw wrong(`${at}[${i}].name`, 'must be a string')
-        return [name, valueOf(value, at, i)]
+        return [name, argOf(value, at, i)]
       }),
     )
   }
@@ -222,7 +225,10 @@ function conditionOf(condition: unknown, before: number, at: string, depth = 0):
     case 'and':
     case 'or': {
       const conds = listOf(sent, 'conds', `${at}.`)
-      return { type, conds: conds.map((each, i) => conditionOf(each, before, `${at}.conds[${i}]`, depth + 1)) }
+      return {
+        type,
+        conds: conds.map((each, i) => conditionOf(each, before, `${at}.conds[${i}]`, depth + 1)),
+      }
     }
     case 'is_autocommit':
       return { type }
@@ -231,7 +237,7 @@ function conditionOf(condition: unknown, before: number, at: string, depth = 0):
   }
 }
 
-function valueOf(sent: unknown, at: string, index: number): SqlParam {
+function argOf(sent: unknown, at: string, index: number): SqlParam {
   const value = decodeValue(sent)
   if (value !== undefined) return value
   throw wrong(
@@ -245,7 +251,8 @@ function isEmpty(value: unknown): boolean {
 }
 
 function objectOf(value: unknown, at: string): Sent {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw wrong(at, 'must be an object')
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw wrong(at, 'must be an object')
   return value as Sent
 }
 

@@ -31,7 +31,9 @@ function decodeFloat(value: unknown): SqlParam | undefined {
   if (typeof value === 'number') return { type: 'real', value }
   // A whole number beyond ±(2^53−1), as our parser gives it.
   const { type, value: digits } = Object(value) as HranaValue
-  return type === 'integer' && typeof digits === 'string' ? { type: 'real', value: Number(digits) } : undefined
+  return type === 'integer' && typeof digits === 'string'
+    ? { type: 'real', value: Number(digits) }
+    : undefined
 }
 
 /** A value of SQLite as JSON of Hrana: of thousands in an answer, none is made an object first. */

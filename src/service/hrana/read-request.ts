@@ -38,11 +38,18 @@ export function readHrana(
     run: (cell, context) => {
       const { session } = context
       const transactions = session ?? (mayChange ? GroupTransactions.of(cell) : GroupTransactions.none())
-      const connection = new HranaConnection(() => session?.cell ?? cell, transactions, { ...context, result })
+      const connection = new HranaConnection(() => session?.cell ?? cell, transactions, {
+        ...context,
+        result,
+      })
       try {
         const json = run(connection, requests, result.bytesMax)
         connection.end()
-        return new CellAnswer(200, json, undefined, { isClosed, isOpen: !connection.isAutocommit, texts: [...stored] })
+        return new CellAnswer(200, json, undefined, {
+          isClosed,
+          isOpen: !connection.isAutocommit,
+          texts: [...stored],
+        })
       } catch (error) {
         connection.abandon()
         throw error
@@ -56,4 +63,3 @@ function needsSession({ control, ...statement }: ControlStatement, isClosed: boo
   if (control === 'foreign keys') return 'isOn' in statement && statement.isOn !== undefined
   return !isClosed && (control === 'begin' || control === 'savepoint')
 }
-

@@ -81,7 +81,8 @@ function answer(connection: HranaConnection, request: HranaRequest, size: Writte
     case 'batch':
       return `{"type":"batch","result":${runBatch(connection, request.steps, size)}}`
     case 'sequence':
-      for (const statement of accepted(request.statements)) connection.execute(withoutParams(statement), () => {})
+      for (const statement of accepted(request.statements))
+        connection.execute(withoutParams(statement), () => {})
       return '{"type":"sequence"}'
     case 'describe':
       return `{"type":"describe","result":${writeDescription(connection.describe(accepted(request.statement)))}}`

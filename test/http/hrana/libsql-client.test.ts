@@ -24,7 +24,8 @@ describe.each(PLACES)('@libsql/client, with the cells %s', (_place, workers) => 
     await client.execute('CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, email TEXT)')
   }
 
-  const names = async () => (await client.execute('SELECT name FROM users ORDER BY id')).rows.map((row) => row['name'])
+  const names = async () =>
+    (await client.execute('SELECT name FROM users ORDER BY id')).rows.map((row) => row['name'])
 
   test('execute() gives columns with their types, rows, and what was changed', async () => {
     await table()
@@ -33,10 +34,15 @@ describe.each(PLACES)('@libsql/client, with the cells %s', (_place, workers) => 
       args: ['Ann', null],
     })
     expect(inserted).toMatchObject({ rowsAffected: 1, lastInsertRowid: 1n, rows: [] })
-    const found = await client.execute({ sql: 'SELECT id, name, email, 1 AS id FROM users WHERE name = :name', args: { name: 'Ann' } })
+    const found = await client.execute({
+      sql: 'SELECT id, name, email, 1 AS id FROM users WHERE name = :name',
+      args: { name: 'Ann' },
+    })
     expect(found.columns).toEqual(['id', 'name', 'email', 'id'])
     expect(found.columnTypes).toEqual(['INTEGER', 'TEXT', 'TEXT', ''])
-    expect(found.rows.map((row) => Array.from(row as unknown as ArrayLike<unknown>))).toEqual([[1, 'Ann', null, 1]])
+    expect(found.rows.map((row) => Array.from(row as unknown as ArrayLike<unknown>))).toEqual([
+      [1, 'Ann', null, 1],
+    ])
     expect(found).toMatchObject({ rowsAffected: 0, lastInsertRowid: undefined })
     expect((await client.execute("UPDATE users SET email = 'a@x'")).rowsAffected).toBe(1)
     expect((await client.execute('DELETE FROM users RETURNING id')).rows).toMatchObject([{ id: 1 }])
@@ -57,7 +63,10 @@ describe.each(PLACES)('@libsql/client, with the cells %s', (_place, workers) => 
       1,
       86_400_000,
     ])
-    const typed = await client.execute({ sql: 'SELECT typeof(?) AS a, typeof(?) AS b, 9e999 AS c, -9e999 AS d', args: [5, 5n] })
+    const typed = await client.execute({
+      sql: 'SELECT typeof(?) AS a, typeof(?) AS b, 9e999 AS c, -9e999 AS d',
+      args: [5, 5n],
+    })
     expect(typed.rows).toMatchObject([{ a: 'real', b: 'integer', c: Infinity, d: -Infinity }])
     const big = createClient({ url: cell.url, authToken: cell.key, intMode: 'bigint' })
     expect((await big.execute('SELECT 9223372036854775807 AS n')).rows).toMatchObject([{ n: 2n ** 63n - 1n }])
@@ -141,7 +150,9 @@ describe.each(PLACES)('@libsql/client, with the cells %s', (_place, workers) => 
     `)
     expect((await failure(refused)).code).toBe('SQLITE_CONSTRAINT')
     expect(await names()).toEqual(['Ann; or not', 'Bob'])
-    const inBegin = client.executeMultiple("BEGIN; INSERT INTO users (name) VALUES ('Dan'); SELECT nothing; COMMIT")
+    const inBegin = client.executeMultiple(
+      "BEGIN; INSERT INTO users (name) VALUES ('Dan'); SELECT nothing; COMMIT",
+    )
     expect((await failure(inBegin)).code).toBe('SQLITE_ERROR')
     await client.executeMultiple("BEGIN; INSERT INTO users (name) VALUES ('Eve'); COMMIT;")
     expect(await names()).toEqual(['Ann; or not', 'Bob', 'Eve'])
@@ -179,21 +190,25 @@ describe.each(PLACES)('@libsql/client, with the cells %s', (_place, workers) => 
     expect(await code('INSERT INTO users (name) VALUES (NULL)')).toBe('SQLITE_CONSTRAINT')
     expect(await code('SELECT 1; SELECT 2')).toBe('SQL_MANY_STATEMENTS')
     expect(await code('-- nothing')).toBe('SQL_NO_STATEMENT')
-    expect(await code('ATTACH \'x\' AS y')).toBe('SQLITE_AUTH')
+    expect(await code("ATTACH 'x' AS y")).toBe('SQLITE_AUTH')
     expect(await code('PRAGMA journal_mode = DELETE')).toBe('SQLITE_AUTH')
     expect(await code('COMMIT')).toBe('SQLITE_ERROR')
     expect(await code('ROLLBACK')).toBe('SQLITE_ERROR')
     expect(await code('BEGIN nonsense here')).toBe('SQLITE_AUTH')
-    expect(await code('WITH RECURSIVE c(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM c LIMIT 10001) SELECT n FROM c')).toBe(
-      'RESPONSE_TOO_LARGE',
-    )
+    expect(
+      await code(
+        'WITH RECURSIVE c(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM c LIMIT 10001) SELECT n FROM c',
+      ),
+    ).toBe('RESPONSE_TOO_LARGE')
   })
 
   test('a wrong key, an unknown cell and a URL without its last slash are explained', async () => {
     const other = (url: string, authToken = cell.key) => createClient({ url, authToken }).execute('SELECT 1')
     expect((await failure(other(cell.url, 'cell_sk_wrong'))).code).toBe('UNAUTHORIZED')
     expect((await failure(other(cell.url.replace(cell.id, crypto.randomUUID())))).code).toBe('CELL_NOT_FOUND')
-    expect((await failure(other(cell.url.slice(0, -1)))).message).toMatch('End the URL of the database with a slash')
+    expect((await failure(other(cell.url.slice(0, -1)))).message).toMatch(
+      'End the URL of the database with a slash',
+    )
   })
 
   test('a cell is found by its name, so that a URL can be written by hand', async () => {
@@ -208,7 +223,9 @@ describe.each(PLACES)('@libsql/client, with the cells %s', (_place, workers) => 
     const { body } = await cell.node.request('POST', '/v1/api-keys', { access: 'read' })
     const reader = createClient({ url: cell.url, authToken: body['key'] as string })
     expect((await reader.execute('SELECT count(*) AS n FROM users')).rows).toMatchObject([{ n: 0 }])
-    expect((await failure(reader.execute("INSERT INTO users (name) VALUES ('Ann')"))).code).toBe('SQLITE_READONLY')
+    expect((await failure(reader.execute("INSERT INTO users (name) VALUES ('Ann')"))).code).toBe(
+      'SQLITE_READONLY',
+    )
     expect((await failure(reader.batch(["INSERT INTO users (name) VALUES ('Ann')"], 'write'))).code).toBe(
       'SQLITE_READONLY',
     )

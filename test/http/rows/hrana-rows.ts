@@ -14,7 +14,13 @@ const closed = { type: 'ok', response: { type: 'close' } }
 export const HRANA_ROWS: Row[] = [
   {
     title: 'Hrana 2: a statement, with values and types',
-    ask: ask(2, [execute('SELECT ? AS a, ? AS b', [{ type: 'integer', value: '9007199254740993' }, { type: 'blob', base64: 'aGk' }]), close]),
+    ask: ask(2, [
+      execute('SELECT ? AS a, ? AS b', [
+        { type: 'integer', value: '9007199254740993' },
+        { type: 'blob', base64: 'aGk' },
+      ]),
+      close,
+    ]),
     status: 200,
     body: {
       baton: null,
@@ -46,7 +52,12 @@ export const HRANA_ROWS: Row[] = [
   },
   {
     title: 'Hrana 3: a description, and an error that is not of the whole',
-    ask: ask(3, [{ type: 'describe', sql: 'SELECT :a AS x, ?' }, execute('SELECT nothing'), { type: 'get_autocommit' }, close]),
+    ask: ask(3, [
+      { type: 'describe', sql: 'SELECT :a AS x, ?' },
+      execute('SELECT nothing'),
+      { type: 'get_autocommit' },
+      close,
+    ]),
     status: 200,
     body: {
       baton: null,
@@ -76,7 +87,10 @@ export const HRANA_ROWS: Row[] = [
   {
     title: 'Hrana: a condition of a later step',
     ask: ask(2, [
-      { type: 'batch', batch: { steps: [{ stmt: { sql: 'SELECT 1' }, condition: { type: 'ok', step: 0 } }] } },
+      {
+        type: 'batch',
+        batch: { steps: [{ stmt: { sql: 'SELECT 1' }, condition: { type: 'ok', step: 0 } }] },
+      },
       close,
     ]),
     status: 400,
