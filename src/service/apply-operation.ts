@@ -7,10 +7,12 @@ import { CellError } from '../errors.ts'
 import type { KvPutOptions } from '../kv/entry.ts'
 import type { Cell } from '../store/open/cell.ts'
 import { BatchSize, checkNamesFit, listWithin, mgetWithin } from './answer-size.ts'
+import type { CellSession } from './holds/cell-session.ts'
 import {
   type BatchableOperation,
   type CellAnswer,
   type CellOperation,
+  type HoldOperation,
   type OperationResults,
   type PlainOperation,
   READ_OPERATIONS,
@@ -26,6 +28,8 @@ export interface ApplyContext {
   /** Bounds what one answer of several entries or results may hold, in bytes of values. */
   answerBytesMax: number
   slow?: SlowStatements | undefined
+  /** Of an operation that {@link needsSession}. */
+  session?: CellSession | undefined
 }
 
 type SqlOperation = Extract<BatchableOperation, { op: 'sql' }>
@@ -39,17 +43,22 @@ export type ParsedOperation = (
   | ParsedBatchable
   | { op: 'batch'; operations: ParsedBatchable[] }
   | WorkOperation
+  | HoldOperation
 ) &
-  Pick<CellOperation, 'growth' | 'readOnly'> & {
+  OfOperation & {
+    /** Whether it may begin a transaction and leave it open. Undefined for one that neither begins nor ends any. */
+    mayHold?: boolean | undefined
     /** Makes the answer of a request from the result. */
     answer?: ((result: unknown) => CellAnswer) | undefined
     /** Milliseconds that its statements may run, if its request says so. */
     statementMs?: number | undefined
   }
 
-export function parseOperation(
-  operation: (PlainOperation | WorkOperation) & Pick<CellOperation, 'growth' | 'readOnly'>,
-): ParsedOperation {
+/** What holds for a whole operation. */
+type OfOperation = Pick<CellOperation, 'growth' | 'readOnly' | 'hold'>
+
+export function parseOperation(operation: (PlainOperation | WorkOperation) & OfOperation): ParsedOperation {
+  if (operation.op === 'hold') return { ...operation, mayHold: operation.step === 'begin' }
   if (operation.op === 'batch') return { ...operation, operations: operation.operations.map(parseBatchable) }
   return operation.op === 'sql' ? parseBatchable(operation) : operation
 }
@@ -60,10 +69,15 @@ function parseBatchable(operation: BatchableOperation): ParsedBatchable {
 
 /** @param read what its request asks for */
 export function parseRequest(
-  { growth, readOnly }: Pick<CellOperation, 'growth' | 'readOnly'>,
+  { growth, readOnly, hold }: OfOperation,
   { operation, answer, statementMs }: ReadRequest,
 ): ParsedOperation {
-  return { ...parseOperation(operation), growth, readOnly, answer, statementMs }
+  return { ...parseOperation(operation), growth, readOnly, hold, answer, statementMs }
+}
+
+/** Whether it runs in a session, with transactions of its own: alone, and outside of every group commit. */
+export function needsSession({ hold, mayHold }: ParsedOperation): boolean {
+  return hold !== undefined && (hold.isOpen || mayHold === true)
 }
 
 /**
@@ -74,6 +88,13 @@ export function parseRequest(
  * @throws what the cell's methods throw; of a batch, with the operation's index in the details
  */
 export function applyOperation(cell: Cell, operation: ParsedOperation, context: ApplyContext): unknown {
+  const isPart = context.session?.inTransaction === true && operation.mayHold === undefined
+  // It leaves nothing behind when it fails, as in a group commit.
+  if (isPart && mayChange(operation)) return cell.transaction(() => carryOut(cell, operation, context))
+  return carryOut(cell, operation, context)
+}
+
+function carryOut(cell: Cell, operation: ParsedOperation, context: ApplyContext): unknown {
   if (mayChange(operation)) cell.limitGrowth(operation.growth ?? 'any')
   // Most operations may write: none of those pays for a context of its own.
   const bound: BoundContext = operation.readOnly === true ? { ...context, readOnly: true } : context
@@ -93,6 +114,8 @@ export function mayChange(operation: ParsedOperation): boolean {
       return !operation.operations.every(isRead)
     case 'work':
       return operation.mayChange
+    case 'hold':
+      return false
     default:
       return !READ_OPERATIONS.has(operation.op)
   }
@@ -134,7 +157,7 @@ type BoundContext = ApplyContext & { readonly readOnly?: true }
 function apply(cell: Cell, operation: ParsedOperation, context: BoundContext): unknown {
   const { kv } = cell
   const { op } = operation
-  if (context.readOnly && !RUNS_SQL.has(op) && !READ_OPERATIONS.has(op)) throw mayOnlyRead()
+  if (context.readOnly && !RUNS_SQL.has(op) && op !== 'hold' && !READ_OPERATIONS.has(op)) throw mayOnlyRead()
   switch (operation.op) {
     case 'sql':
       return runSql(cell, operation, context)
@@ -164,11 +187,20 @@ function apply(cell: Cell, operation: ParsedOperation, context: BoundContext): u
       return applyBatch(cell, operation.operations, context)
     case 'work':
       return operation.run(cell, context)
+    case 'hold':
+      return applyHold(operation, context)
   }
 }
 
 /** They run statements: these can take long, and are refused one by one where nothing may be changed. */
 export const RUNS_SQL: ReadonlySet<string> = new Set<ParsedOperation['op']>(['sql', 'batch', 'work'])
+
+function applyHold({ step }: HoldOperation, { session, readOnly }: BoundContext): undefined {
+  if (session === undefined)
+    throw new CellError('invalid_request', 'No transaction is open.', { field: 'hold' })
+  if (step === 'begin') session.begin({ readOnly: readOnly === true })
+  else session[step]()
+}
 
 type OperationPut = Pick<
   Extract<BatchableOperation, { op: 'kv.put' }>,

@@ -29,6 +29,7 @@ import {
   applyOperation,
   mayChange,
   mayCommitAlone,
+  needsSession,
   type ParsedOperation,
   parseOperation,
   parseRequest,
@@ -43,8 +44,9 @@ import type {
   OperationPermit,
   ServedDeleteOptions,
 } from './cell-service.ts'
+import { OpenHolds } from './holds/open-holds.ts'
 import { tracedOperation } from './operation-trace.ts'
-import type { CellOperation, CellRequest, RequestBounds, ResultOf } from './operations.ts'
+import type { CellOperation, CellRequest, OperationHold, RequestBounds, ResultOf } from './operations.ts'
 import type { ReadBounds } from './requests/cell-routes.ts'
 import { waitForRestore } from './restore-wait.ts'
 import { logSlowStatement, SLOW_MS_DEFAULT } from './slow-statements.ts'
@@ -75,6 +77,7 @@ export class InProcessService implements CellService {
   #requests: typeof import('./requests/cell-routes.ts') | undefined
   /** A handle keeps its prepared statements, which a new one would have to prepare again. */
   readonly #cells: LruCache<Cell>
+  readonly #holds: OpenHolds
   /** By cell. */
   readonly #deletions = new KeyedQueue()
 
@@ -87,6 +90,7 @@ export class InProcessService implements CellService {
     this.#context = { sqlPolicy, clock: store.clock, answerBytesMax: bounds.result.bytesMax }
     this.#bounds = { ...bounds, limits: store.settings.limits }
     this.#slowMs = slowMs
+    this.#holds = new OpenHolds(bounds.holds)
     this.#cells = new LruCache(store.settings.openCellsMax)
   }
 
@@ -212,11 +216,28 @@ export class InProcessService implements CellService {
     const cell = this.#cell(cellId)
     permit?.check()
     const context = this.#contextOf(parsed, cellId, requestId)
+    if (needsSession(parsed)) return this.#runSession(cell, parsed, context)
     if (mayChange(parsed)) return cell.commit(() => applyOperation(cell, parsed, context))
     const result = applyOperation(cell, parsed, context)
     return mayCommitAlone(parsed) && this.#store.isRemote(cellId)
       ? cell.replicated().then(() => result)
       : result
+  }
+
+  /** One that goes on in a hold runs at once; others wait for the end of a hold that has the cell. */
+  async #runSession(cell: Cell, parsed: ParsedOperation, context: ApplyContext): Promise<unknown> {
+    const hold = parsed.hold as OperationHold
+    if (!hold.isOpen) for (let over = cell.heldUntil; over !== undefined; over = cell.heldUntil) await over
+    let hasCommitted = false
+    const committing = () => {
+      hasCommitted = true
+    }
+    const caller = { accountId: cell.accountId ?? '', committing }
+    const result = this.#holds.run(cell, hold, caller, (session) =>
+      applyOperation(session.cell, parsed, { ...context, session }),
+    )
+    if (hasCommitted && this.#store.isRemote(cell.id)) await cell.replicated()
+    return result
   }
 
   /**

@@ -20,16 +20,26 @@ export type CellOperation = (PlainOperation | CellRequest) & {
   growth?: Growth | undefined
   /** True: what could change the cell is refused (`forbidden`). Of a batch it holds for all, and in a batch it has no effect. */
   readOnly?: boolean | undefined
+  /** The transaction of several operations that it goes on in, or may leave open. In a batch it has no effect. */
+  hold?: OperationHold | undefined
+}
+
+/** A transaction that outlives an operation. */
+export interface OperationHold {
+  /** Its caller chooses one that nobody can guess; at most 64 characters. */
+  id: string
+  /** It is open, as its last operation has told: the operation runs in it, or not at all. */
+  isOpen: boolean
 }
 
 /** An operation whose parts somebody has read. */
-export type PlainOperation = BatchableOperation | ReadOperation | BatchOperation
+export type PlainOperation = BatchableOperation | ReadOperation | BatchOperation | HoldOperation
 
 /** The name of a route of a cell: that of its operation, or of a protocol whose requests have several. */
-export type CellRoute = PlainOperation['op'] | 'hrana.pipeline' | 'hrana.cursor'
+export type CellRoute = Exclude<PlainOperation['op'], 'hold'> | 'hrana.pipeline' | 'hrana.cursor'
 
 /** Those that run SQL: only they can take long. */
-export const STATEMENT_ROUTES: ReadonlySet<CellRoute> = new Set<CellRoute>([
+export const STATEMENT_ROUTES: ReadonlySet<string> = new Set<CellRoute>([
   'sql',
   'batch',
   'hrana.pipeline',
@@ -90,7 +100,21 @@ export interface RequestBounds {
   readonly result: ResultLimits
   /** Entries on a page if the request names no limit. */
   readonly pageDefault: number
+  /** Transactions that several operations share: by default {@link DEFAULT_HOLD_LIMITS}. */
+  readonly holds?: HoldLimits | undefined
 }
+
+/** What bounds transactions of several operations. */
+export interface HoldLimits {
+  /** Milliseconds from a BEGIN. */
+  timeoutMs: number
+  /** Milliseconds in which nothing comes for a transaction, once others wait for its cell. */
+  idleMs: number
+  /** Of one account, in one process. */
+  perAccount: number
+}
+
+export const DEFAULT_HOLD_LIMITS: HoldLimits = { timeoutMs: 5_000, idleMs: 1_000, perAccount: 16 }
 
 /** Operations that a batch can hold. */
 export type BatchableOperation =
@@ -137,6 +161,12 @@ export interface BatchOperation {
   operations: BatchableOperation[]
 }
 
+/** Begins or ends the transaction that `hold` names. With `readOnly` it has the state of its beginning, and holds up nobody. */
+export interface HoldOperation {
+  op: 'hold'
+  step: 'begin' | 'commit' | 'rollback'
+}
+
 /** JSON, as text or in UTF-8. */
 export type JsonText = string | Uint8Array
 
@@ -161,12 +191,13 @@ export interface OperationResults {
   'kv.ttl': (number | null)[]
   'kv.list': KvPage
   'kv.mget': (KvEntry | undefined)[]
+  hold: undefined
   request: CellAnswer
   /** One result for each operation, in order. */
   batch: OperationResults[BatchableOperation['op']][]
 }
 
 /** What an operation does, whether or not somebody has read it. */
-export function routeOf(operation: CellOperation): CellRoute {
+export function routeOf(operation: CellOperation): CellRoute | HoldOperation['op'] {
   return operation.op === 'request' ? operation.route : operation.op
 }

@@ -1,6 +1,7 @@
 import type { Clock } from '../base/clock.ts'
 import type { SqlPolicy } from '../engine/cell-settings.ts'
 import type { Cell } from '../store/open/cell.ts'
+import type { CellSession } from './holds/cell-session.ts'
 
 /** What is done about statements that take long. */
 export interface SlowStatements {
@@ -22,11 +23,6 @@ export interface TransactionControl {
   rollbackTo(name: string): void
 }
 
-/** A connection of a caller's own, with the cell inside of its transaction if one is open. */
-export interface CellSession extends TransactionControl {
-  readonly cell: Cell
-}
-
 /** What work needs beside the cell. */
 export interface WorkContext {
   sqlPolicy: SqlPolicy
@@ -43,6 +39,6 @@ export interface WorkOperation {
   op: 'work'
   mayChange: boolean
   /** It may leave a transaction open, or sets what is set outside of one: it runs alone, and begins and commits its own. */
-  mayHold?: boolean | undefined
+  mayHold: boolean
   run(cell: Cell, context: WorkContext): unknown
 }

@@ -5,6 +5,7 @@ import { rejectedBy } from '../support/thrown.ts'
 import { cellServiceBackupsContract } from './cell-service-backups.contract.ts'
 import { cellServiceBranchesContract } from './cell-service-branches.contract.ts'
 import { cellServiceFilesContract } from './cell-service-files.contract.ts'
+import { cellServiceHoldsContract } from './cell-service-holds.contract.ts'
 import { cellServiceWatchContract } from './cell-service-watch.contract.ts'
 import type { MakeService, ServiceUnderTest } from './service-under-test.ts'
 
@@ -472,4 +473,5 @@ export function cellServiceContract(name: string, make: MakeService): void {
   cellServiceBranchesContract(name, make)
   cellServiceWatchContract(name, make)
   cellServiceFilesContract(name, make)
+  cellServiceHoldsContract(name, make)
 }

@@ -17,27 +17,27 @@ afterAll(() => fs.rmSync(home, { recursive: true, force: true }))
 const newFolder = () => fs.mkdtempSync(path.join(home, 'store-'))
 
 async function inProcess({ folder, ...options }: ServiceOptions): Promise<ServiceUnderTest> {
-  const { hasObjects, incrementalEveryMs, sqlPolicy } = options
+  const { hasObjects, incrementalEveryMs, sqlPolicy, holds } = options
   const place = folder ?? newFolder()
   const data = new StoreDirectory(path.join(place, 'data'))
   const objectStore = hasObjects ? pathToFileURL(path.join(place, 'objects')).href : undefined
   const store = await data.openOrCreate({ objectStore, backups: { incrementalEveryMs } })
   const service = new InProcessService(store, {
     restoreWaitMs: 20_000,
-    bounds: BOUNDS,
+    bounds: { ...BOUNDS, holds },
     sqlPolicy,
   })
   return { service, store, folder: place, close: () => data.close() }
 }
 
 async function node({ folder, ...options }: ServiceOptions): Promise<ServiceUnderTest> {
-  const { hasObjects, incrementalEveryMs, sqlPolicy } = options
+  const { hasObjects, incrementalEveryMs, sqlPolicy, holds } = options
   const place = folder ?? newFolder()
   const subject = await WorkerStore.start({
     folder: place,
     hasObjects,
     store: { backups: { incrementalEveryMs } },
-    service: { workers: 2, sqlPolicy },
+    service: { workers: 2, sqlPolicy, bounds: { ...BOUNDS, holds } },
   })
   const { service, store } = subject
   return { service, store, folder: place, close: () => subject.close() }

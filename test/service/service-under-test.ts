@@ -1,5 +1,6 @@
 import type { SqlPolicy } from '../../src/engine/cell-settings.ts'
 import type { CellService } from '../../src/service/cell-service.ts'
+import type { HoldLimits } from '../../src/service/operations.ts'
 import type { CellDirectory } from '../../src/store/cells/cell-directory.ts'
 
 /** A service under test. */
@@ -18,6 +19,8 @@ export interface ServiceOptions {
   incrementalEveryMs?: number
   /** `tenant` otherwise. */
   sqlPolicy?: SqlPolicy
+  /** As in `RequestBounds`. */
+  holds?: HoldLimits
   /** Where a store is already; in a new folder otherwise. */
   folder?: string
 }

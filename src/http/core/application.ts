@@ -4,6 +4,7 @@ import { isCellId } from '../../base/files/store-paths.ts'
 import { isSilent } from '../../base/log.ts'
 import { definedOnly } from '../../base/options/option-shapes.ts'
 import { CellError, type CellErrorCode, isCellError } from '../../errors.ts'
+import type { CellService } from '../../service/cell-service.ts'
 import { InProcessService } from '../../service/in-process-service.ts'
 import { CellStore } from '../../store/cell-store.ts'
 import type { CellDirectory } from '../../store/cells/cell-directory.ts'
@@ -19,7 +20,7 @@ import {
   warningLogger,
 } from '../handler-options.ts'
 import { hranaProblem, isHranaPath, lacksSlash } from '../hrana/hrana-problem.ts'
-import { HranaStreams } from '../hrana/hrana-streams.ts'
+import { type HranaStream, HranaStreams } from '../hrana/hrana-streams.ts'
 import { servedDocument } from '../openapi/served-document.ts'
 import { BackupCharges } from '../quotas/backup-charges.ts'
 import { BackupReads } from '../quotas/backup-reads.ts'
@@ -102,7 +103,7 @@ export class Application {
       backupReads: new BackupReads(quotas),
       restores: new BegunRestores(store.clock),
       streams: new OpenStreams(limits.streams, options.shutdown),
-      hrana: new HranaStreams(store.clock, () => {}),
+      hrana: new HranaStreams(store.clock, (stream) => rollBack(service, stream)),
       show: audience.show,
       isShuttingDown: () => this.shuttingDown,
       problemOf: (error, method, route, requestId) =>
@@ -279,6 +280,12 @@ export class Application {
     this.#memory.checkUnsent(accountId)
     return permit
   }
+}
+
+/** The transaction of a stream that nobody can use any more. Its own bounds end it, if this does not. */
+function rollBack(service: CellService, { id, cellId }: HranaStream): void {
+  const rollback = { op: 'hold', step: 'rollback', hold: { id, isOpen: true } } as const
+  service.execute(cellId, rollback).catch(() => {})
 }
 
 function inProcess(store: CellDirectory, options: HandlerOptions, limits: HttpLimits): InProcessService {

@@ -1,6 +1,6 @@
 import { isCellId } from '../../base/files/store-paths.ts'
 import { CellError } from '../../errors.ts'
-import type { CellAnswer, CellRequest } from '../../service/operations.ts'
+import type { CellAnswer, CellOperation } from '../../service/operations.ts'
 import { CELL_ROUTES } from '../../service/requests/cell-routes.ts'
 import { refuseQuery } from '../../service/requests/query.ts'
 import type { JsonBody } from '../body/request-body.ts'
@@ -32,8 +32,7 @@ async function answer(kind: HranaKind, call: CellCall, sent: JsonBody): Promise<
     const answer = await run(kind, call, sent, stream)
     const { stream: state } = answer
     if (state === undefined) throw new Error('An answer of Hrana has no state of its stream.')
-    if (state.isClosed) streams.end(stream)
-    const next = state.isClosed ? null : streams.keep(stream, state)
+    const next = streams.keep(stream, state)
     const type = kind === 'cursor' ? { headers: { 'Content-Type': 'application/x-ndjson' } } : {}
     return { status: 200, json: withBaton(kind, next, answer.json), ...type }
   } catch (error) {
@@ -55,7 +54,8 @@ async function run(
     parsed: isParsed === true ? { value } : undefined,
     readOnly: scope?.access === 'read' ? true : undefined,
     texts: stream.texts.length > 0 ? stream.texts : undefined,
-  } as const satisfies CellRequest & { readOnly?: true | undefined }
+    hold: { id: stream.id, isOpen: stream.isHeld },
+  } as const satisfies CellOperation
   return await context.service.execute(cellId, asked, { signal: request.signal, permit, requestId })
 }
 

@@ -88,8 +88,13 @@ export class HranaStreams {
     return stream
   }
 
-  /** @returns the baton of the stream's next request */
-  keep(stream: HranaStream, { texts }: StreamState): string {
+  /** After a request that was answered. @returns the baton of the stream's next one; null if it is closed */
+  keep(stream: HranaStream, { isClosed, isOpen, texts }: StreamState): string | null {
+    stream.isHeld = isOpen
+    if (isClosed) {
+      this.end(stream)
+      return null
+    }
     const account = this.#accountOf(stream)
     account.characters += lengthOf(texts) - (account.streams.has(stream.id) ? lengthOf(stream.texts) : 0)
     stream.texts = texts
@@ -102,6 +107,7 @@ export class HranaStreams {
 
   /** @param error what all further requests of it are told; undefined: nobody asks for it again */
   end(stream: HranaStream, error?: CellError): void {
+    if (stream.isHeld) this.#forgotten(stream)
     stream.isHeld = false
     stream.ended = error
     const account = this.#accountOf(stream)

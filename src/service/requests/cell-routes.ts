@@ -27,6 +27,7 @@ import {
   CellAnswer,
   type CellRequest,
   type CellRoute,
+  type HoldOperation,
   type OperationResults,
   type PlainOperation,
   type RequestBounds,
@@ -48,7 +49,7 @@ export interface ReadBounds extends RequestBounds {
 
 /** What a request asks for. */
 export interface ReadRequest {
-  operation: PlainOperation | WorkOperation
+  operation: Exclude<PlainOperation, HoldOperation> | WorkOperation
   /** Milliseconds that its statements may run; undefined if it names no bound. */
   statementMs?: number | undefined
   /** @throws what the request is answered with instead */

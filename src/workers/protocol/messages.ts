@@ -18,6 +18,8 @@ const JSON_TYPES: ReadonlySet<unknown> = new Set([
   'started',
   'upkeep',
   'committed',
+  'committing',
+  'released',
   'unsynced',
   'done',
   'changed',

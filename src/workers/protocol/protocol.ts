@@ -182,15 +182,21 @@ export type FromWorker =
   | { type: 'committed'; transaction: number }
   /** Its COMMIT has succeeded, and the fsync follows. Told only where the WAL may be moved into the database before that. */
   | { type: 'unsynced'; transaction: number }
+  /** An operation that runs by itself is about to commit: should the worker end, nobody can tell any more what of it was committed. */
+  | { type: 'committing'; index: number }
+  /** No hold has the cell any more. */
+  | { type: 'released'; cellId: string }
   /** A statement of an operation took long. It is over, and `statement` is its shape. */
   | { type: 'slow'; index: number; statement: string; ms: number }
   /**
-   * The batch is over. `returned` operations have not started: they had no time. `spent` are the milliseconds of the
+   * The batch is over. `returned` operations have not started: they had no time, or are also `held` and wait for the end of a hold,
+   * of which `released` tells. `spent` are the milliseconds of the
    * processor that cells took, by their number in the batch; what is too little to count is left out.
    */
   | {
       type: 'done'
       returned?: number[] | undefined
+      held?: number[] | undefined
       spent?: [cell: number, ms: number][] | undefined
       counts?: WorkerCounts | undefined
     }

@@ -1,6 +1,7 @@
 import { LruCache } from '../../base/lru-cache.ts'
 import type { CellDatabase } from '../../engine/cell-database.ts'
 import type { ApplyContext } from '../../service/apply-operation.ts'
+import { OpenHolds } from '../../service/holds/open-holds.ts'
 import type { ReadBounds } from '../../service/requests/cell-routes.ts'
 import type { Cell } from '../../store/open/cell.ts'
 import type { LocalCells } from '../../store/open/local-cells.ts'
@@ -61,6 +62,7 @@ export class BatchRunner {
       out,
       joint: this.#joint,
       runner: this.#runner,
+      holds: new OpenHolds(settings.bounds.holds),
       handle: (cellId) => this.#handle(cellId),
       nextTransaction: () => ++this.#transactions,
     }
@@ -81,6 +83,7 @@ export class BatchRunner {
     if (at !== undefined && receivedMs > 0) spent.set(at, (spent.get(at) ?? 0) + receivedMs)
     for (const run of runs) this.#shortenLog(run)
     const returned = runs.flatMap((run) => run.unanswered())
+    const held = runs.flatMap((run) => this.#waitForHold(run))
     const { counts, pool } = this.#cells
     const counted = {
       statements: counts.statements,
@@ -91,6 +94,7 @@ export class BatchRunner {
     this.#out.send({
       type: 'done',
       returned: someOf(returned),
+      held: someOf(held),
       spent: someOf([...spent]),
       counts: counted,
     })
@@ -119,6 +123,16 @@ export class BatchRunner {
       first += operations.length
       return run
     })
+  }
+
+  /** Its operations that wait for a hold are sent again at its end. @returns their numbers */
+  #waitForHold(run: CellRun): number[] {
+    const held = run.heldBack()
+    if (held.length > 0) {
+      const { cellId } = run
+      void run.database?.released().then(() => this.#out.send({ type: 'released', cellId }))
+    }
+    return held
   }
 
   /** Once all of its answers have left. */

@@ -2,7 +2,9 @@ import type { CellDatabase } from '../../engine/cell-database.ts'
 import type { GroupEvents, GroupWork, Outcome } from '../../engine/commits/work-group.ts'
 import { NO_WAL } from '../../engine/wal/wal-end.ts'
 import { resultBytes } from '../../service/answer-size.ts'
-import { mayChange, type ParsedOperation } from '../../service/apply-operation.ts'
+import { mayChange, needsSession, type ParsedOperation } from '../../service/apply-operation.ts'
+import type { OpenHolds } from '../../service/holds/open-holds.ts'
+import type { OperationHold } from '../../service/operations.ts'
 import type { Cell } from '../../store/open/cell.ts'
 import type { LocalCells } from '../../store/open/local-cells.ts'
 import type { ProvisionalTransaction, WorkerOutbox } from '../protocol/protocol.ts'
@@ -26,6 +28,7 @@ export interface CellRunParts {
   out: WorkerOutbox
   joint: JointCommits
   runner: OperationRunner
+  holds: OpenHolds
   handle(cellId: string): Cell
   nextTransaction(): number
 }
@@ -45,11 +48,24 @@ export interface CellWork {
 
 type Numbered = readonly [index: number, operation: ParsedOperation]
 
-/** Runs what a batch has for one cell: reads are answered at once, and the changes share a transaction. */
+/** What a batch has for one cell, by how it runs. */
+interface Sorted {
+  lookups: Numbered[]
+  changes: Numbered[]
+  /** Each runs alone, with transactions of its own. */
+  sessions: Numbered[]
+}
+
+/**
+ * Runs what a batch has for one cell: reads are answered at once, and the changes share a transaction. While a hold has the cell, only
+ * its own operations and reads run. The rest waits at the node for its end.
+ */
 export class CellRun {
   readonly #parts: CellRunParts
   readonly #work: CellWork
   #database: CellDatabase | undefined
+  /** The numbers of operations that wait for the end of a hold. */
+  #heldBack: number[] = []
 
   constructor(parts: CellRunParts, work: CellWork) {
     this.#parts = parts
@@ -74,15 +90,24 @@ export class CellRun {
     try {
       const database = this.#open()
       const cell = this.#parts.handle(this.#work.cellId)
-      const { lookups, changes } = this.#read(cell)
+      const { lookups, changes, sessions } = this.#read(cell)
       if (lookups.length > 0) this.#lookUp(cell, database, lookups)
-      if (changes.length > 0) this.#change(cell, database, changes)
+      const [ofHolds, others] = [sessions.filter(isOfHold), sessions.filter((each) => !isOfHold(each))]
+      this.#runSessions(cell, ofHolds)
+      if (database.held === undefined && changes.length > 0) this.#change(cell, database, changes)
+      else this.#holdBack(changes)
+      this.#runSessions(cell, others)
     } catch (error) {
       // The cell can't be used. Operations that have an answer keep it.
       for (const index of this.unanswered()) answers.add(index, { ok: false, error })
     }
     answers.flush()
     spend()
+  }
+
+  /** The numbers of operations that wait for the end of a hold; none if that has come. */
+  heldBack(): number[] {
+    return this.#database?.held === undefined ? [] : this.#heldBack
   }
 
   /** The numbers of operations that have no answer. */
@@ -111,16 +136,18 @@ export class CellRun {
   }
 
   /** Answers the reads that can be large, and those that are refused. @returns the others */
-  #read(cell: Cell): { lookups: Numbered[]; changes: Numbered[] } {
+  #read(cell: Cell): Sorted {
     const { runner } = this.#parts
     const { operations, first, answers } = this.#work
     const changes: Numbered[] = []
     const lookups: Numbered[] = []
+    const sessions: Numbered[] = []
     let hasRead = false
     for (const [i, queued] of operations.entries()) {
       const operation = runner.read(queued, first + i)
       if (operation === undefined) break
       if (operation instanceof Refused) answers.add(first + i, { ok: false, error: operation.error })
+      else if (needsSession(operation)) sessions.push([first + i, operation])
       else if (mayChange(operation)) changes.push([first + i, operation])
       else if (LOOKUPS.has(operation.op)) lookups.push([first + i, operation])
       // Changes that came later wait too, and earlier ones run: or a cell's many reads would hold up its changes for good.
@@ -130,7 +157,39 @@ export class CellRun {
         hasRead = true
       }
     }
-    return { lookups, changes }
+    return { lookups, changes, sessions }
+  }
+
+  #holdBack(operations: readonly Numbered[]): void {
+    this.#heldBack.push(...operations.map(([index]) => index))
+  }
+
+  #runSessions(cell: Cell, sessions: readonly Numbered[]): void {
+    const { answers } = this.#work
+    const { runner, out } = this.#parts
+    if (sessions.length === 0) return
+    // They commit by themselves: what of the group is committed must not be taken for theirs.
+    answers.flush()
+    answers.tellOfCommits()
+    out.flush()
+    for (const each of sessions) {
+      if (this.#database?.held !== undefined && !isOfHold(each)) this.#holdBack([each])
+      else if (!runner.isOver()) this.#runSession(cell, each)
+    }
+  }
+
+  #runSession(cell: Cell, [index, operation]: Numbered): void {
+    const { cells, holds, runner, out } = this.#parts
+    const { cellId } = this.#work
+    const caller = {
+      accountId: cells.record(cellId).accountId ?? '',
+      committing: () => out.send({ type: 'committing', index }),
+    }
+    this.#answer(index, () =>
+      holds.run(cell, operation.hold as OperationHold, caller, (session) =>
+        runner.apply(session.cell, operation, index, session),
+      ),
+    )
   }
 
   /** Runs look-ups in one read transaction: each of its own would lock and unlock the file. */
@@ -143,23 +202,29 @@ export class CellRun {
         this.#readOne(cell, operation, index)
         done++
         // A failed read can end the transaction. The others then run in a new one.
-        if (!database.inTransaction) return
+        if (!database.access.inTransaction) return
       }
     }
     if (lookups.length === 1) lookUp()
-    while (done < lookups.length && (done === 0 || !runner.isOver())) database.read(lookUp)
+    while (done < lookups.length && (done === 0 || !runner.isOver())) database.access.read(lookUp)
   }
 
   #readOne(cell: Cell, operation: ParsedOperation, index: number): void {
     const { answers } = this.#work
     const isLarge = LARGE.has(operation.op)
     if (isLarge) answers.flush()
+    this.#answer(index, () => this.#parts.runner.apply(cell, operation, index))
+    if (isLarge) answers.flush()
+  }
+
+  /** Answers an operation that may commit by itself. */
+  #answer(index: number, run: () => unknown): void {
+    const { answers } = this.#work
     const { counts } = this.#parts.cells
     const { commits } = counts
-    const outcome = outcomeOf(() => this.#parts.runner.apply(cell, operation, index))
+    const outcome = outcomeOf(run)
     if (counts.commits !== commits) answers.noteCommit()
     answers.add(index, outcome)
-    if (isLarge) answers.flush()
   }
 
   #change(cell: Cell, database: CellDatabase, changes: readonly Numbered[]): void {
@@ -241,6 +306,11 @@ class Change implements GroupWork {
   settle(outcome: Outcome): void {
     if (!this.#answers.has(this.index)) this.#answers.add(this.index, outcome)
   }
+}
+
+/** It goes on in a hold; others may begin one. */
+function isOfHold([, { hold }]: Numbered): boolean {
+  return hold?.isOpen === true
 }
 
 function outcomeOf(run: () => unknown): Outcome {

@@ -33,7 +33,9 @@ export class JointCommits {
 
   /** Whether the operations of a cell may run while others wait for their COMMITs. */
   static allow(operations: readonly Queued[]): boolean {
-    return operations.every((each) => each instanceof Refused || JOINT.has(each.op))
+    return operations.every(
+      (each) => each instanceof Refused || (JOINT.has(each.op) && each.hold === undefined),
+    )
   }
 
   add(commit: JointCommit): void {

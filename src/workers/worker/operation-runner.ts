@@ -1,5 +1,6 @@
 import { sqlShape } from '../../engine/sql-policy/sql-shape.ts'
 import { type ApplyContext, applyOperation, type ParsedOperation, RUNS_SQL } from '../../service/apply-operation.ts'
+import type { CellSession } from '../../service/holds/cell-session.ts'
 import type { ReadBounds } from '../../service/requests/cell-routes.ts'
 import type { Cell } from '../../store/open/cell.ts'
 import type { WorkerOutbox } from '../protocol/protocol.ts'
@@ -66,14 +67,19 @@ export class OperationRunner {
     if (this.#isAnnounced) this.#out.send({ type: 'upkeep', index })
   }
 
-  apply(cell: Cell, operation: ParsedOperation, index: number): unknown {
+  /** @param session of an operation that needs one */
+  apply(cell: Cell, operation: ParsedOperation, index: number, session?: CellSession): unknown {
     // Only these can take long: the others are bounded by the data they touch, and have no statement deadline.
     const isStatement = RUNS_SQL.has(operation.op)
     if (isStatement) this.#out.send({ type: 'started', index, statementMs: operation.statementMs })
     else if (this.#isAnnounced || this.#isOthersTime()) this.#out.send({ type: 'upkeep', index })
     this.#isAnnounced = isStatement
     this.#applied = index
-    return applyOperation(cell, operation, this.#context)
+    return applyOperation(
+      cell,
+      operation,
+      session === undefined ? this.#context : { ...this.#context, session },
+    )
   }
 
   /** The node would count further work for the operation that it heard of last. */

@@ -30,6 +30,8 @@ export interface CellTime {
 export interface FinishedBatch {
   /** Operations that have not started, because the batch had no time for them. */
   returned: QueuedOperation[]
+  /** Those of them that wait for the end of a hold. */
+  held: QueuedOperation[]
   /** The cells of which operations ran. */
   ran: CellTime[]
 }
@@ -37,7 +39,9 @@ export interface FinishedBatch {
 /**
  * A batch that a worker is running. The worker's messages settle the operations one by one. `t` is a transaction:
  *
- *                   results without a transaction
+ *     committing: its own. If the worker ends, its outcome is unknown
+ *      ▲ │
+ *      │ ▼          results without a transaction
  *     sent ─────────────────────────────────────────▶ settled
  *      │ ▲                                               ▲
  *      │ │ t rolled back; the next try                   │
@@ -93,6 +97,10 @@ export class Batch {
         if (provisional !== undefined) provisional.before = undefined
         break
       }
+      case 'committing':
+        this.#at(message.index).mayHaveCommitted = true
+        this.#statement = { kind: 'commit', operation: this.#at(message.index), since: now }
+        break
       case 'committed':
         this.#committed(message.transaction)
         break
@@ -128,6 +136,8 @@ export class Batch {
 
   /** After the worker ended: what may have been committed, and what must run again. */
   lost(): { provisional: ProvisionalResults[]; notRun: QueuedOperation[] } {
+    for (const operation of this.#operations)
+      if (operation.mayHaveCommitted) operation.settle({ ok: false, error: unknownOutcome() })
     const isOpen = ({ outcomes }: ProvisionalResults) => outcomes.some(([{ isSettled }]) => !isSettled)
     const provisional = [...this.#provisional.values()].filter(isOpen)
     const unknown = new Set(provisional.flatMap(({ outcomes }) => outcomes.map(([operation]) => operation)))
@@ -135,7 +145,7 @@ export class Batch {
     return { provisional, notRun }
   }
 
-  #finish({ returned = [], spent = [] }: Extract<BatchMessage, { type: 'done' }>): void {
+  #finish({ returned = [], held = [], spent = [] }: Extract<BatchMessage, { type: 'done' }>): void {
     const notStarted = new Set(returned.map((index) => this.#at(index)))
     const spentMs = new Map(spent)
     const ran = this.#cells.flatMap((operations, i): CellTime[] => {
@@ -146,7 +156,7 @@ export class Batch {
       const ms = spentMs.get(i) ?? 0
       return [{ cellId, accountId, ms, operations: started.length }]
     })
-    this.#finished = { returned: [...notStarted], ran }
+    this.#finished = { returned: [...notStarted], held: held.map((index) => this.#at(index)), ran }
   }
 
   #takeResults(

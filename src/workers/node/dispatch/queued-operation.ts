@@ -24,6 +24,10 @@ export interface QueuedOperation {
   /** Workers that ended without a known reason while this operation may have been the cause. */
   crashes: number
   isSettled: boolean
+  /** It runs by itself, and was about to commit. */
+  mayHaveCommitted?: boolean
+  /** It waits for the end of a hold that had its cell when it was last sent. */
+  waitsForHold?: boolean
   /** The first call counts. @param hasCommitted it may have changed the cell */
   settle(outcome: Outcome, hasCommitted?: boolean): void
 }

@@ -21,11 +21,11 @@ import type {
 /** Messages about the running batch. */
 export type BatchMessage = Extract<
   FromWorker,
-  { type: 'started' | 'upkeep' | 'results' | 'unsynced' | 'committed' | 'done' }
+  { type: 'started' | 'upkeep' | 'results' | 'unsynced' | 'committing' | 'committed' | 'done' }
 >
 
 /** Messages about what the worker does now. */
-export type WorkMessage = BatchMessage | Extract<FromWorker, { type: 'working' | 'slow' }>
+export type WorkMessage = BatchMessage | Extract<FromWorker, { type: 'working' | 'slow' | 'released' }>
 
 /** Messages about anything else, except tasks. */
 export type WorkerMessage = Extract<

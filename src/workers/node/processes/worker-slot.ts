@@ -309,6 +309,11 @@ export class WorkerSlot {
       if (cellId === undefined) this.#batch?.resume()
       return
     }
+    if (message.type === 'released') {
+      this.queue.released(message.cellId)
+      this.#schedule()
+      return
+    }
     if (message.type === 'slow') {
       const operation = this.#batch?.operation(message.index)
       if (operation !== undefined) this.#context.onSlow(operation, message)
@@ -333,6 +338,7 @@ export class WorkerSlot {
     const { turns } = this.queue
     for (const each of finished.ran) turns.charge(each.accountId, each.operations, each.ms)
     if (finished.returned.length > 0) this.queue.putBack(finished)
+    for (const each of finished.held) this.queue.waitForHold(each)
     if (this.queue.size === 0) turns.reset()
   }
 
@@ -347,6 +353,7 @@ export class WorkerSlot {
     this.#killReason = undefined
     this.#killedWork = undefined
     this.#task = undefined
+    this.queue.allReleased()
     const { provisional, notRun } = this.#batch?.lost() ?? { provisional: [], notRun: [] }
     this.#endBatch()
     // The statement had just ended when its worker was killed: the WAL decides what happens to it.

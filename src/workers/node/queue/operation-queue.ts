@@ -33,6 +33,8 @@ export class OperationQueue {
   #accounts = new Map<string, Set<string>>()
   /** Cells on their way to another worker: none of their operations starts here. */
   readonly #held = new Set<string>()
+  /** Cells that a hold has, of which operations wait for its end: their other operations go on. */
+  readonly #ofHolds = new Set<string>()
   #size = 0
   #bytes = 0
 
@@ -124,6 +126,22 @@ export class OperationQueue {
     this.#held.add(cellId)
   }
 
+  /** An operation that was put back is not started before the hold of its cell has ended. */
+  waitForHold(operation: QueuedOperation): void {
+    operation.waitsForHold = true
+    this.#ofHolds.add(operation.cellId)
+  }
+
+  /** No hold has the cell any more. */
+  released(cellId: string): void {
+    this.#ofHolds.delete(cellId)
+  }
+
+  /** The worker, which had them, has ended. */
+  allReleased(): void {
+    this.#ofHolds.clear()
+  }
+
   /** The next batch, by cell; empty if nothing waits. Refuses operations that have waited too long. */
   takeBatch(now: number): QueuedOperation[][] {
     const batch: QueuedOperation[][] = []
@@ -134,15 +152,24 @@ export class OperationQueue {
       if (this.#held.has(cellId) || this.#isPaused(cellId)) continue
       const waiting = this.#cells.get(cellId) as QueuedOperation[]
       const taken: QueuedOperation[] = []
+      const passed: QueuedOperation[] = []
+      const isOfHold = this.#ofHolds.has(cellId)
       const share = capacity.shareOf((waiting[0] as QueuedOperation).accountId)
       let at = 0
       for (; at < waiting.length; at++) {
         const operation = waiting[at] as QueuedOperation
         if (refuseIfLate(operation, now) || isForbidden(operation)) continue
+        if (isOfHold && operation.waitsForHold) {
+          passed.push(operation)
+          continue
+        }
         if (!capacity.admit(operation, share, taken.length)) break
         taken.push(operation)
       }
-      if (at > 0) this.#take(waiting, at)
+      if (at > passed.length) {
+        this.#take(waiting, at)
+        this.putCell(passed)
+      }
       if (taken.length > 0) batch.push(taken)
     }
     if (this.#size === 0) this.#clear()
@@ -152,6 +179,7 @@ export class OperationQueue {
   /** Removes and returns the operations on one cell, in order. */
   takeCell(cellId: string): QueuedOperation[] {
     this.#held.delete(cellId)
+    this.#ofHolds.delete(cellId)
     const waiting = this.#cells.get(cellId)
     return waiting === undefined ? [] : this.#take(waiting, waiting.length)
   }
