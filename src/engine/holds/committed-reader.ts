@@ -137,9 +137,8 @@ export class CommittedReader implements CellAccess {
     return this.#refuse()
   }
 
-  limitGrowth(): never {
-    return this.#refuse()
-  }
+  /** Nothing grows here: what would change anything is refused where it runs. */
+  limitGrowth(): void {}
 
   enforceForeignKeys(): never {
     return this.#refuse()

@@ -103,7 +103,7 @@ export class Application {
       backupReads: new BackupReads(quotas),
       restores: new BegunRestores(store.clock),
       streams: new OpenStreams(limits.streams, options.shutdown),
-      hrana: new HranaStreams(store.clock, (stream) => rollBack(service, stream)),
+      hrana: new HranaStreams(store.clock, (stream) => void rollBack(service, stream)),
       show: audience.show,
       isShuttingDown: () => this.shuttingDown,
       problemOf: (error, method, route, requestId) =>
@@ -283,9 +283,12 @@ export class Application {
 }
 
 /** The transaction of a stream that nobody can use any more. Its own bounds end it, if this does not. */
-function rollBack(service: CellService, { id, cellId }: HranaStream): void {
-  const rollback = { op: 'hold', step: 'rollback', hold: { id, isOpen: true } } as const
-  service.execute(cellId, rollback).catch(() => {})
+async function rollBack(service: CellService, { id, cellId }: HranaStream): Promise<void> {
+  try {
+    await service.execute(cellId, { op: 'hold', step: 'rollback', hold: { id, isOpen: true } })
+  } catch {
+    // It is over, or the store is closed.
+  }
 }
 
 function inProcess(store: CellDirectory, options: HandlerOptions, limits: HttpLimits): InProcessService {

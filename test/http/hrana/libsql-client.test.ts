@@ -183,6 +183,57 @@ describe.each(PLACES)('@libsql/client, with the cells %s', (_place, workers) => 
     expect(unknown).toEqual({ code: 'SQLITE_ERROR', message: 'SQLITE_ERROR: no such savepoint: nowhere' })
   })
 
+  test('transaction() keeps its changes to itself until commit(), and rollback() and close() undo them', async () => {
+    await table()
+    const add = (name: string) => ({ sql: 'INSERT INTO users (name) VALUES (?)', args: [name] })
+    const transaction = await client.transaction('write')
+    await transaction.execute(add('Ann'))
+    await transaction.batch([add('Bob'), add('Cid')])
+    await transaction.executeMultiple("UPDATE users SET email = 'x'; DELETE FROM users WHERE name = 'Cid'")
+    // Beside it, another one reads what is committed, and is not held up.
+    expect(await names()).toEqual([])
+    expect((await transaction.execute('SELECT count(*) AS n FROM users')).rows).toMatchObject([{ n: 2 }])
+    await transaction.commit()
+    expect(await names()).toEqual(['Ann', 'Bob'])
+    expect(transaction.closed).toBe(true)
+    expect((await failure(transaction.execute('SELECT 1'))).code).toBe('TRANSACTION_CLOSED')
+    for (const end of ['rollback', 'close'] as const) {
+      const undone = await client.transaction('deferred')
+      await undone.execute(add('Dan'))
+      await undone[end]()
+      expect(undone.closed).toBe(true)
+    }
+    // It waits for the end of the one before.
+    await client.execute(add('Eve'))
+    expect(await names()).toEqual(['Ann', 'Bob', 'Eve'])
+  })
+
+  test('an error in a transaction undoes its own statement alone, and savepoints work across requests', async () => {
+    await table()
+    const transaction = await client.transaction('write')
+    await transaction.execute("INSERT INTO users (name) VALUES ('Ann')")
+    await transaction.execute('SAVEPOINT sp')
+    await transaction.execute("INSERT INTO users (name) VALUES ('Bob')")
+    await transaction.execute('ROLLBACK TO sp')
+    await transaction.execute('RELEASE sp')
+    expect((await failure(transaction.execute("INSERT INTO users (name) VALUES ('Ann')"))).code).toBe('SQLITE_CONSTRAINT')
+    expect((await failure(transaction.execute('BEGIN'))).code).toBe('SQLITE_ERROR')
+    await transaction.commit()
+    expect(await names()).toEqual(['Ann'])
+  })
+
+  test('a transaction for reading sees one state, changes nothing, and holds nobody up', async () => {
+    await table()
+    const reading = await client.transaction('read')
+    const count = async () => (await reading.execute('SELECT count(*) AS n FROM users')).rows[0]?.['n']
+    expect(await count()).toBe(0)
+    await client.execute("INSERT INTO users (name) VALUES ('Ann')")
+    expect(await count()).toBe(0)
+    expect((await failure(reading.execute("INSERT INTO users (name) VALUES ('Bob')"))).code).toBe('SQLITE_READONLY')
+    await reading.commit()
+    expect(await names()).toEqual(['Ann'])
+  })
+
   test('errors have the codes of SQLite and of the protocol', async () => {
     await table()
     const code = async (sql: string) => (await failure(client.execute(sql))).code
