@@ -83,6 +83,10 @@ export class HranaStreams {
     const stream = this.#accounts.get(owner.accountId)?.streams.get(id)
     if (stream === undefined || !isSame(signature, this.#sign(id, number, owner))) throw expired(UNKNOWN)
     if (stream.ended !== undefined) throw stream.ended
+    if (!stream.isBusy && stream.usedAt < this.#clock.monotonic() - STREAM_IDLE_MS) {
+      this.end(stream)
+      throw expired(UNKNOWN)
+    }
     if (stream.isBusy || number !== String(stream.batons)) throw expired(USED)
     stream.isBusy = true
     return stream

@@ -29,6 +29,9 @@ export class HranaConnection {
   /** Of a transaction that began with a savepoint, and ends with its release: those that are open. */
   #outermost: string[] | undefined
 
+  /** Whether running its requests again might do something twice. */
+  hasCommitted = false
+
   /** @param cell is asked for each statement */
   constructor(cell: () => Cell, transactions: TransactionControl, context: HranaContext) {
     this.#cell = cell
@@ -51,7 +54,7 @@ export class HranaConnection {
     this.#transactions.begin()
     try {
       const taken = take(this.#run(step))
-      this.#transactions.commit()
+      this.#commit()
       return taken
     } catch (error) {
       if (!this.isAutocommit) this.#transactions.rollback()
@@ -120,7 +123,7 @@ export class HranaConnection {
       case 'commit':
         if (this.isAutocommit) throw sqlError('cannot commit - no transaction is active')
         this.#outermost = undefined
-        transactions.commit()
+        this.#commit()
         break
       case 'rollback':
         if (this.isAutocommit) throw sqlError('cannot rollback - no transaction is active')
@@ -145,6 +148,11 @@ export class HranaConnection {
     return NO_RESULT
   }
 
+  #commit(): void {
+    this.hasCommitted = true
+    this.#transactions.commit()
+  }
+
   #savepoint(name: string): void {
     if (this.isAutocommit) {
       this.#transactions.begin()
@@ -159,7 +167,7 @@ export class HranaConnection {
     const at = this.#outermost?.lastIndexOf(name)
     if (at === 0) {
       this.#outermost = undefined
-      this.#transactions.commit()
+      this.#commit()
       return
     }
     this.#transactions.releaseSavepoint(name)

@@ -1,5 +1,6 @@
 import type { ResultLimits } from '../../base/options/limits.ts'
 import type { ControlStatement } from '../../engine/sql-policy/transaction-control.ts'
+import { CellError, isCellError } from '../../errors.ts'
 import { CellAnswer, type CellRequest } from '../operations.ts'
 import type { WorkOperation } from '../work-operation.ts'
 import { GroupTransactions } from './group-transactions.ts'
@@ -42,6 +43,7 @@ export function readHrana(
         ...context,
         result,
       })
+      const wasOpen = !connection.isAutocommit
       try {
         const json = run(connection, requests, result.bytesMax)
         connection.end()
@@ -51,11 +53,22 @@ export function readHrana(
           texts: [...stored],
         })
       } catch (error) {
+        const runsOnce = session !== undefined && (wasOpen || connection.hasCommitted)
         connection.abandon()
-        throw error
+        throw runsOnce ? withoutRoom(error) : error
       }
     },
   }
+}
+
+/** What needs more room is run again with more, unless a part of it has been committed, or is lost. */
+function withoutRoom(error: unknown): unknown {
+  if (!isCellError(error, 'cell_full')) return error
+  const { limit: _, ...details } = error.details
+  return new CellError('cell_full', 'There was no room for the transaction. It was rolled back.', {
+    ...details,
+    cause: error,
+  })
 }
 
 /** Whether it sets what is set outside of a transaction, or begins one that may stay open. */
