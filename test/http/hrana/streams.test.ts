@@ -276,7 +276,7 @@ describe('a request', () => {
 
   test('of a cursor gives its entries line by line', async () => {
     const stmt = (sql: string) => ({ stmt: { sql } })
-    const steps = [stmt("VALUES (1, 'a'), (2, NULL)"), stmt('SELECT nothing'), { ...stmt('SELECT 3'), condition: { type: 'ok', step: 1 } }]
+    const steps = [stmt("VALUES (1, 'a'), (2, NULL)"), stmt('SELECT nowhere'), { ...stmt('SELECT 3'), condition: { type: 'ok', step: 1 } }]
     const { text, headers } = await bench.send({ method: 'POST', path: '/v1/databases/{cell}/v3/cursor', body: { batch: { steps } } })
     expect(headers.get('content-type')).toBe('application/x-ndjson')
     expect(text.endsWith('\n')).toBe(true)
@@ -287,7 +287,7 @@ describe('a request', () => {
       { type: 'row', row: [{ type: 'integer', value: '1' }, { type: 'text', value: 'a' }] },
       { type: 'row', row: [{ type: 'integer', value: '2' }, { type: 'null' }] },
       { type: 'step_end', affected_row_count: 0, last_insert_rowid: null },
-      { type: 'step_error', step: 1, error: { message: 'no such column: nothing', code: 'SQLITE_ERROR' } },
+      { type: 'step_error', step: 1, error: { message: 'no such column: nowhere', code: 'SQLITE_ERROR' } },
     ])
   })
 

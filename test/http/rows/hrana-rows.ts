@@ -54,7 +54,7 @@ export const HRANA_ROWS: Row[] = [
     title: 'Hrana 3: a description, and an error that is not of the whole',
     ask: ask(3, [
       { type: 'describe', sql: 'SELECT :a AS x, ?' },
-      execute('SELECT nothing'),
+      execute('SELECT nowhere'),
       { type: 'get_autocommit' },
       close,
     ]),
@@ -78,7 +78,7 @@ export const HRANA_ROWS: Row[] = [
             },
           },
         },
-        { type: 'error', error: { message: 'no such column: nothing', code: 'SQLITE_ERROR' } },
+        { type: 'error', error: { message: 'no such column: nowhere', code: 'SQLITE_ERROR' } },
         { type: 'ok', response: { type: 'get_autocommit', is_autocommit: true } },
         closed,
       ],
