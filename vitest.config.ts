@@ -3,44 +3,59 @@ import { configDefaults, defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 /**
- * What `npm test` leaves to `npm run test:long`: long random histories, loops of kills, replays of power losses, and whole nodes that come
- * back after losses. Each promise has a shorter test among the others.
+ * What `npm test` leaves to `npm run test:long`: long random histories, loops of kills, replays of power losses, whole
+ * nodes that come back after losses, and contracts that a faster implementation also passes. Each promise has a shorter test among the others.
  */
 const LONG = [
   'test/backup/archive/mutants*.test.ts',
   'test/backup/archiver/at-once*.test.ts',
+  'test/backup/background-recovery*.test.ts',
   'test/backup/changes/chain*.test.ts',
+  'test/backup/changes/history-model*.test.ts',
   'test/backup/drills*.test.ts',
   'test/backup/every-object*.test.ts',
   'test/backup/histories*.test.ts',
+  'test/backup/object-store/s3/s3-object-store*.test.ts',
   'test/backup/object-store/s3/s3-outages*.test.ts',
+  'test/backup/restore/damaged-log-after-loss*.test.ts',
   'test/backup/restore/dropped-reads*.test.ts',
   'test/backup/restore/flipped-reads*.test.ts',
   'test/backup/restore/restore-threads*.test.ts',
   'test/backup/restore/set-back*.test.ts',
   'test/backup/scheduled-backups*.test.ts',
   'test/backup/shipping/log-retention*.test.ts',
+  'test/backup/shipping/{account-flushes,by-hand,set-back,two-timelines}*.test.ts',
+  'test/cli/accounts-commands*.test.ts',
   'test/cli/cells-by-name*.test.ts',
   'test/cli/earlier-states*.test.ts',
   'test/cli/object-store-loss*.test.ts',
+  'test/cli/owner/owner-client.test.ts',
   'test/cli/recover.test.ts',
   'test/cli/remote/remote-commands*.test.ts',
+  'test/cli/sql-command*.test.ts',
   'test/cli/two-nodes*.test.ts',
-  'test/console/{cells,keys-and-node,kv,sql,time,whole-page}*.test.ts',
   'test/console/**/*.test.ts',
   'test/deploy/**/*.test.ts',
+  'test/engine/fair-shares*.test.ts',
+  'test/engine/sql-policy/sql-policy-fuzz*.test.ts',
   'test/faults/**/*.test.ts',
   'test/http/abuse/**/*.test.ts',
   'test/http/async-restores*.test.ts',
+  'test/http/client-contract*.test.ts',
   'test/metrics/node-log*.test.ts',
+  'test/package/checked-options*.test.ts',
   'test/package/packed*.test.ts',
   'test/scripts/**/*.test.ts',
+  'test/store/import-{refused,of-other-builds}*.test.ts',
+  'test/store/unfinished-adoption*.test.ts',
   'test/workers/archiver/**/*.test.ts',
   'test/workers/cells-that-move*.test.ts',
   'test/workers/deleted-cell*.test.ts',
+  'test/workers/node/import-processes*.test.ts',
   'test/workers/statements*.test.ts',
   'test/workers/watched-cells*.test.ts',
   'test/workers/worker-kills*.test.ts',
+  'test/workers/{kill-at-any-message,left-workers,restores-in-workers}*.test.ts',
 ]
 
 const SCRIPT = process.env['npm_lifecycle_event']

@@ -70,10 +70,10 @@ async function backUp(id: string, bytes: number): Promise<string> {
   const node = await start(data)
   const writer = new SteadyWriter(node, id, WRITES_PER_SECOND)
   await measured(writer, 'nothing else', 0, () => new Promise((resolve) => setTimeout(resolve, QUIET_MS)))
-  await measured(writer, 'base', bytes, () => node.service.backup(id, 'snapshot'))
-  await measured(writer, 'incremental', 0, () => node.service.backup(id, 'incremental'))
+  await measured(writer, 'base', bytes, () => node.service.backups.snapshot(id))
+  await measured(writer, 'incremental', 0, () => node.service.backups.incremental(id))
   await writer.stop()
-  await measured(writer, 'incremental, without writes', 0, () => node.service.backup(id, 'incremental'))
+  await measured(writer, 'incremental, without writes', 0, () => node.service.backups.incremental(id))
   const expected = JSON.stringify((await node.service.execute(id, state)).rows)
   const workers = node.workers.map(peakMemoryMib).join(' and ')
   console.log(

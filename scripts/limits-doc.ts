@@ -222,9 +222,9 @@ const queue: FixedOf<QueueBounds> = {
 }
 
 const workers: FixedOf<WorkerLimits, typeof LIMITS.workers> = {
-  holdMs: fixed(
+  blockMs: fixed(
     'duration',
-    DEFAULT_WORKER_LIMITS.holdMs,
+    DEFAULT_WORKER_LIMITS.blockMs,
     'time that a statement may hold up other cells',
     'its account goes to the slow worker, and the statement runs again there',
   ),

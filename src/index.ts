@@ -173,7 +173,6 @@ export { createListener } from './http/server/node-listener.ts'
 // Where a handler runs its cells
 
 export type {
-  BackupPageOptions,
   CellDescription,
   CellService,
   ExecuteOptions,

@@ -50,7 +50,7 @@ export class BenchNode {
       workers,
       waitMs: 600_000,
       bounds: statementsOf(600_000),
-      limits: { holdMs: 600_000 },
+      limits: { blockMs: 600_000 },
     })
     await service.start()
     return new BenchNode(core, service, directory, lost)

@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import type { Emitter } from '../base/async/emitter.ts'
-import type { Clock } from '../base/clock.ts'
+import type { Clock, Timer } from '../base/clock.ts'
 import { checkDisplayName } from '../base/options/display-name.ts'
 import type { Limits } from '../base/options/limits.ts'
 import {
@@ -17,7 +17,8 @@ import type { AccountQuotas } from '../catalog/account-quotas.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { CatalogCache } from '../catalog/catalog-cache.ts'
 import { cellNotFound } from '../catalog/cell-registry.ts'
-import { CellError } from '../errors.ts'
+import type { Statement } from '../engine/sqlite.ts'
+import { CellError, isCellError } from '../errors.ts'
 import { type Accounts, assertAccount } from './accounts.ts'
 import { hashApiKey, hintOf, makeApiKey, parseApiKey } from './api-key.ts'
 import {
@@ -33,7 +34,6 @@ import {
 } from './api-key-records.ts'
 import { ApiKeyTable, type KeyRow } from './api-key-table.ts'
 import { checkExpiry, covers, forbidden, KEY_SCOPE, type KeyScope, scopeOf } from './key-scope.ts'
-import { KeyUses } from './key-uses.ts'
 
 export interface ApiKeysParts {
   catalog: Catalog
@@ -287,4 +287,52 @@ function keyNotFound(): CellError {
 
 function tooWide(): CellError {
   return forbidden('A key can only make keys that may do no more than itself, and for no longer.')
+}
+
+const WRITTEN_EVERY_MS = 60_000
+
+/** When API keys were last used: exact to a minute, and written down once a minute. */
+export class KeyUses {
+  readonly #catalog: Catalog
+  readonly #clock: Clock
+  readonly #set: Statement
+  /** Uses that are not in the catalog yet, by key id. */
+  readonly #unwritten = new Map<string, number>()
+  #timer: Timer | undefined
+
+  constructor(catalog: Catalog, clock: Clock) {
+    this.#catalog = catalog
+    this.#clock = clock
+    this.#set = catalog.prepare('UPDATE api_keys SET last_used_at = ? WHERE id = ?')
+  }
+
+  note(keyId: string): void {
+    if (this.#unwritten.has(keyId)) return
+    this.#unwritten.set(keyId, this.#clock.now())
+    this.#setTimer()
+  }
+
+  /** @param written what the catalog says */
+  last(keyId: string, written: number | null): number | null {
+    return this.#unwritten.get(keyId) ?? written
+  }
+
+  /** Never throws: it keeps what it cannot write, and tries again. */
+  flush(): void {
+    this.#timer?.cancel()
+    this.#timer = undefined
+    if (this.#unwritten.size === 0) return
+    try {
+      this.#catalog.note(() => {
+        for (const [id, at] of this.#unwritten) this.#set.run(at, id)
+      })
+      this.#unwritten.clear()
+    } catch (error) {
+      if (!isCellError(error, 'store_closed')) this.#setTimer()
+    }
+  }
+
+  #setTimer(): void {
+    this.#timer ??= this.#clock.setTimer(() => this.flush(), WRITTEN_EVERY_MS)
+  }
 }

@@ -81,6 +81,7 @@ export class CellDatabase implements CellAccess {
   #runner: StatementRunner | undefined
   /** With it those that only read. */
   readonly #holds = new Set<Hold>()
+  #framesBesideHold = 0
   /** For everybody but the hold. */
   #reader: CommittedReader | undefined
 
@@ -208,6 +209,18 @@ export class CellDatabase implements CellAccess {
     this.#runner?.statements.schemaChanged()
   }
 
+  /**
+   * Frames of the log up to the last commit. Beside a hold, none if all of them were in the database at its beginning: then it may have
+   * begun the log again.
+   *
+   * @returns undefined if nobody can tell
+   */
+  framesToKeep(): number | undefined {
+    if (this.quarantined !== undefined) return undefined
+    if (this.held !== undefined) return this.#framesBesideHold
+    return this.usable ? this.checkpoints.frames() : undefined
+  }
+
   /** Where its WAL ends; outside of a transaction. @throws the errors of SQLite and of the system */
   walEnd(): WalEnd {
     const { checkpoints } = this
@@ -326,7 +339,14 @@ export class CellDatabase implements CellAccess {
   #hold(bounds: HoldBounds): Hold {
     this.#state.assertUsable()
     this.#group.flush()
-    this.#translated(() => this.#transactions.enter())
+    this.#translated(() => {
+      // It may move the log.
+      this.#changing()
+      const { frames, checkpointed } = this.checkpoints.state()
+      this.#framesBesideHold = frames > checkpointed ? frames : 0
+      this.times?.counted(frames)
+      this.#transactions.enter()
+    })
     const { walBytesMax } = this.settings.limits
     const walBytesBefore = this.#walBytes()
     const connection = {

@@ -190,12 +190,15 @@ export class Quarantine {
       entry.reason = 'damaged'
       entry.waitMs = NEVER
       this.#save(id, entry)
-      this.#parts.log.error({ cellId: id, err }, 'a cell is damaged: restore it from a backup')
+      this.#parts.log.error(
+        { cellId: id, err },
+        'the check of a quarantined cell has found damage: restore it from a backup',
+      )
     } else {
       entry.waitMs = longer(entry.waitMs)
       this.#parts.log.error(
         { cellId: id, err, waitMs: entry.waitMs },
-        'a cell could not be checked; it stays closed',
+        'a quarantined cell could not be checked; it stays closed',
       )
     }
     this.#wait(id, entry)

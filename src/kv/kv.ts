@@ -20,8 +20,7 @@ import type {
   KvPutResult,
   KvTtlOptions,
 } from './entry.ts'
-import { toJson } from './json.ts'
-import { checkKey, checkKeys, checkList, isList, refuseListOptions } from './key.ts'
+import { checkKey, checkKeys, checkList, isList, refuseListOptions, toJson } from './key.ts'
 import { keyRange, keysOf, type ListRow, toPage } from './listing.ts'
 import { checkDeleteOptions, checkKeysOptions, checkListOptions, checkTtlOptions } from './options.ts'
 import { checkEntryPut, checkPut, momentOf, runPut, weigh } from './puts.ts'

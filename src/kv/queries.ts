@@ -1,3 +1,5 @@
+import type { Limits } from '../base/options/limits.ts'
+
 /**
  * All SQL of the KV part. An entry is live while it has no `expires_at` or one in the future. Every query checks that
  * itself, so that an expired entry is invisible whether or not it has been collected (invariant 11).
@@ -108,3 +110,16 @@ export const DELETE_EXPIRED_RETURNING = `${DELETE_EXPIRED} RETURNING key`
 
 export const NEXT_EXPIRY =
   'SELECT min(expires_at) FROM main._cell_kv INDEXED BY _cell_kv_expiry WHERE expires_at IS NOT NULL'
+
+/** Epoch milliseconds of the last date that JavaScript knows. */
+const TIME_MAX = 8.64e15
+
+/** SQL that finds an entry which no put would have taken, in a database that was made elsewhere. */
+export function wrongEntryQuery({ keyBytesMax, valueBytesMax }: Limits): string {
+  return `
+    SELECT 1 FROM main._cell_kv
+    WHERE octet_length(key) NOT BETWEEN 1 AND ${keyBytesMax} OR instr(key, char(0)) > 0
+      OR octet_length(value) > ${valueBytesMax}
+      OR expires_at NOT BETWEEN 0 AND ${TIME_MAX} OR version < 0
+    LIMIT 1`
+}

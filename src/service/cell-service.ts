@@ -1,15 +1,4 @@
-import type { VerifyOptions, VerifyResult } from '../backup/verify/verify-types.ts'
-import type { BackupList } from '../backup/versions/backup-page.ts'
-import type {
-  BackupKind,
-  BackupResult,
-  MakeBackupOptions,
-  PlanOptions,
-  RestoreOptions,
-  RestorePlan,
-  RestoreResult,
-} from '../backup/versions/backup-types.ts'
-import type { BackupInfo } from '../backup/versions/version-index.ts'
+import type { BackupManager } from '../backup/backup-manager.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
 import type { BranchCellOptions } from '../store/cells/cell-branches.ts'
 import type { CreatedCell } from '../store/cells/cell-creations.ts'
@@ -86,39 +75,12 @@ export interface CellService {
   /** The same of the cell's record alone, which was changed just now. @throws `not_replicated` */
   confirmRecord(cellId: string): Promise<void>
 
-  /** Stores a backup, as `store.backups.snapshot()` and `incremental()`. */
-  backup(cellId: string, kind: BackupKind, options?: MakeBackupOptions): Promise<BackupResult>
-
-  /** Restores a cell to a version, as `store.backups.restore()`. */
-  restore(cellId: string, options?: RestoreOptions): Promise<RestoreResult>
-
-  /** What a restore would do, as `store.backups.plan()`. */
-  planRestore(cellId: string, options?: PlanOptions): Promise<RestorePlan>
-
   /**
-   * Restores a cell whose data is not on this machine from its newest backup; does nothing if it is here. A request that
-   * waits for a cell comes first.
-   */
-  recover(cellId: string): Promise<void>
-
-  /** Proves that a version can be restored, as `store.backups.verify()`. */
-  verify(cellId: string, options?: VerifyOptions): Promise<VerifyResult>
-
-  /**
-   * A page of a cell's backups, newest first, as `store.backups.list()`.
+   * The backups of cells. Whoever restores one calls {@link confirmRecord} afterwards.
    *
-   * @param page.accountId refuses the cell if it is not this account's; its backups tell if the catalog does not
+   * @throws `object_store_not_configured`, `store_closed` to whoever asks for it
    */
-  listBackups(cellId: string, page: BackupPageOptions, signal?: AbortSignal): Promise<BackupList>
-
-  /**
-   * How many stored backups of a cell its account may have requested, damaged ones too: all but those that this machine knows
-   * to be others'. Takes a listing, and reads none of them.
-   */
-  countRequestedBackups(cellId: string): Promise<number>
-
-  /** The newest backup of a cell that can be restored, as `store.backups.latest()`; undefined if there is none. */
-  latestBackup(cellId: string, signal?: AbortSignal): Promise<BackupInfo | undefined>
+  readonly backups: BackupManager
 }
 
 /** For how long, and on whose behalf, an operation runs. */
@@ -153,14 +115,4 @@ export interface CellDescription {
   sizeBytes: number
   /** Why the cell is kept closed; undefined if it is not. */
   quarantine: QuarantineState | undefined
-}
-
-/** Which versions, and how many of them. */
-export interface BackupPageOptions {
-  /** `nextCursor` of the page before. */
-  cursor?: string | undefined
-  /** Versions on the page; 100 by default, 1,000 at most. */
-  limit?: number | undefined
-  /** Only if the cell is this account's. */
-  accountId?: string
 }

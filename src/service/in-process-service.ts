@@ -1,15 +1,4 @@
-import type { VerifyOptions, VerifyResult } from '../backup/verify/verify-types.ts'
-import type { BackupList } from '../backup/versions/backup-page.ts'
-import type {
-  BackupKind,
-  BackupResult,
-  MakeBackupOptions,
-  PlanOptions,
-  RestoreOptions,
-  RestorePlan,
-  RestoreResult,
-} from '../backup/versions/backup-types.ts'
-import type { BackupInfo } from '../backup/versions/version-index.ts'
+import type { BackupManager } from '../backup/backup-manager.ts'
 import { turnOfTheLoop } from '../base/clock.ts'
 import { KeyedQueue } from '../base/fairness/keyed-queue.ts'
 import { LruCache } from '../base/lru-cache.ts'
@@ -37,7 +26,6 @@ import {
 } from './apply-operation.ts'
 import { beginWatch } from './begin-watch.ts'
 import type {
-  BackupPageOptions,
   CellDescription,
   CellService,
   ExecuteOptions,
@@ -173,38 +161,8 @@ export class InProcessService implements CellService {
     return this.#store.confirmRecord(cellId)
   }
 
-  async backup(cellId: string, kind: BackupKind, options: MakeBackupOptions = {}): Promise<BackupResult> {
-    return await this.#store.backups[kind](cellId, options)
-  }
-
-  async restore(cellId: string, options: RestoreOptions = {}): Promise<RestoreResult> {
-    const restored = await this.#store.backups.restore(cellId, options)
-    await this.#store.confirmRecord(cellId)
-    return restored
-  }
-
-  async planRestore(cellId: string, options: PlanOptions = {}): Promise<RestorePlan> {
-    return await this.#store.backups.plan(cellId, options)
-  }
-
-  async recover(cellId: string): Promise<void> {
-    await this.#store.backups.recoverIfLost(cellId, 'requested')
-  }
-
-  async verify(cellId: string, options: VerifyOptions = {}): Promise<VerifyResult> {
-    return await this.#store.backups.verify(cellId, options)
-  }
-
-  async listBackups(cellId: string, page: BackupPageOptions, signal?: AbortSignal): Promise<BackupList> {
-    return await this.#store.backups.list(cellId, { ...page, signal })
-  }
-
-  async countRequestedBackups(cellId: string): Promise<number> {
-    return await this.#store.backups.countRequested(cellId)
-  }
-
-  async latestBackup(cellId: string, signal?: AbortSignal): Promise<BackupInfo | undefined> {
-    return await this.#store.backups.latest(cellId, signal)
+  get backups(): BackupManager {
+    return this.#store.backups
   }
 
   #run(

@@ -112,9 +112,11 @@ export interface HoldLimits {
   idleMs: number
   /** Of one account, in one process. */
   perAccount: number
+  /** Of all accounts in one process: each keeps its cell open, and may have a second connection. */
+  total: number
 }
 
-export const DEFAULT_HOLD_LIMITS: HoldLimits = { timeoutMs: 5_000, idleMs: 1_000, perAccount: 16 }
+export const DEFAULT_HOLD_LIMITS: HoldLimits = { timeoutMs: 5_000, idleMs: 1_000, perAccount: 16, total: 512 }
 
 /** Operations that a batch can hold. */
 export type BatchableOperation =
@@ -153,6 +155,19 @@ export const READ_OPERATIONS: ReadonlySet<string> = new Set<ReadOperation['op']>
   'kv.ttl',
   'kv.list',
   'kv.mget',
+])
+
+/**
+ * Operations that take no longer than the data they touch, and tell little: those of several cells may wait for each other's
+ * COMMIT, and several reads share a transaction.
+ */
+export const SMALL_OPERATIONS: ReadonlySet<string> = new Set<PlainOperation['op']>([
+  'kv.put',
+  'kv.delete',
+  'kv.incr',
+  'kv.expire',
+  'kv.get',
+  'kv.ttl',
 ])
 
 /** All of them in one transaction, or none. An error has the failed operation's `index` in its details. */

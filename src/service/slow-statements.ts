@@ -12,6 +12,6 @@ export interface SlowStatement {
 }
 
 /** It is no failure: tenants could push all others out of the list of the newest ones. */
-export function logSlowStatement(log: Log, { ms, ...about }: SlowStatement): void {
-  log.info({ ...about, ms: Math.round(ms) }, 'a statement was slow')
+export function logSlowStatement(log: Log, { ms, ...fields }: SlowStatement): void {
+  log.info({ ...fields, ms: Math.round(ms) }, 'a statement was slow')
 }

@@ -5,7 +5,7 @@ import { DrillSchedule, type Prove } from '../backup/schedule/drill-schedule.ts'
 import { BackupSchedule, type RunBackup } from '../backup/schedule/schedule.ts'
 import { turnOfTheLoop } from '../base/clock.ts'
 import { cellNotFound } from '../catalog/cell-registry.ts'
-import { type CollectCell, ExpirySweeper } from '../kv/expiry-sweeper.ts'
+import { type CollectCell, ExpirySweeper } from '../kv/expiry/expiry-sweeper.ts'
 import type { StoreCore } from './store-core.ts'
 
 /** After a crash of the machine, every cell is searched for expired entries within this time. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { EventReader } from '../../src/client/event-reader.ts'
+import { EventReader } from '../../src/client/changes.ts'
 
 /** What the reader makes of a body that comes in these pieces. */
 async function read(...pieces: readonly (string | Uint8Array)[]) {

@@ -82,12 +82,12 @@ test(`backups of all cells are stored while tenants send endless statements to t
     }
     const lost = node.lostWorkers.length
     const attack = new EndlessStatements(node, attacked)
-    const made = await Promise.all(cells.map((id) => service.backup(id, kind))).finally(() => attack.stop())
+    const made = await Promise.all(cells.map((id) => service.backups[kind](id))).finally(() => attack.stop())
     expect(node.lostWorkers.length).toBeGreaterThan(lost)
     expect([...s3.uploads.keys()]).toEqual([])
     for (const { version } of made) {
       const id = version.split('/')[1] as string
-      const { tables } = await service.verify(id, { version })
+      const { tables } = await service.backups.verify(id, { version })
       expect(tables).toContainEqual({ name: 't', rows: rows.get(id) })
     }
   }

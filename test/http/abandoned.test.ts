@@ -90,7 +90,8 @@ function service(): CellService {
   const { store } = bench
   const inProcess = new InProcessService(store, { restoreWaitMs: 1_000, bounds: BOUNDS })
   const gated: Partial<CellService> = {
-    restore: (...asked) => inProcess.restore(...asked),
+    backups: inProcess.backups,
+    confirmRecord: (...asked) => inProcess.confirmRecord(...asked),
     importCell: async (source, options) => {
       const build = async (request: Parameters<typeof importHere>[0]) => {
         await imports.pass()

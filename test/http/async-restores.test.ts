@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { prefersAsync } from '../../src/http/core/prefer.ts'
+import { prefersAsync } from '../../src/http/routes/restore-actions.ts'
 import { Bench, type Reply } from '../support/http/bench.ts'
 import { TRANSPORTS, viaFetch } from '../support/http/transports.ts'
 import { filesBelow } from '../support/temp-directory.ts'

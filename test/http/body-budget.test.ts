@@ -1,8 +1,6 @@
 import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import { DEFAULT_MEMORY_LIMITS } from '../../src/http/quotas/memory-budgets.ts'
-import { NodeServer } from '../../src/http/server/node-server.ts'
 import { Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
 import { answersIn, exchange } from '../support/http/wire.ts'
@@ -12,17 +10,11 @@ import { answersIn, exchange } from '../support/http/wire.ts'
 const BODY = `{"value":"${'v'.repeat(100_000 - 12)}"}`
 
 const bench = Bench.perTest(viaFetch)
-let server: NodeServer
 let port: number
 
 beforeEach(async () => {
   const memory = { ...DEFAULT_MEMORY_LIMITS, bodiesPerAccount: 200_000, bodiesTotal: 300_000 }
-  server = new NodeServer(bench.store, { limits: { memory } })
-  port = ((await server.start({ host: '127.0.0.1', port: 0 })) as AddressInfo).port
-})
-
-afterEach(async () => {
-  await server.stop({ drainMs: 0 })
+  ;({ port } = await bench.listen({ limits: { memory } }))
 })
 
 function put(length: string, { key = bench.key, cell = bench.cell } = {}): string {

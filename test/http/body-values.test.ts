@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest'
-import { hasMoreValues } from '../../src/http/body/body-values.ts'
+import { hasMoreValues } from '../../src/http/body/request-body.ts'
 import { Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
 import { checkProblem } from './rows/row.ts'

@@ -1,12 +1,12 @@
 import { once } from 'node:events'
 import http from 'node:http'
-import net, { type AddressInfo } from 'node:net'
-import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import net from 'node:net'
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { type Client, createClient, isProblem } from '../../src/client/index.ts'
 import { createHandler } from '../../src/http/fetch/fetch-handler.ts'
 import { DEFAULT_HTTP_LIMITS } from '../../src/http/handler-options.ts'
 import { DEFAULT_STREAM_LIMITS } from '../../src/http/quotas/stream-limits.ts'
-import { NodeServer, type NodeServerOptions } from '../../src/http/server/node-server.ts'
+import type { NodeServer, NodeServerOptions } from '../../src/http/server/node-server.ts'
 import { Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
 import { turnsUntil } from '../support/turns.ts'
@@ -21,14 +21,8 @@ beforeEach(async () => {
   await start()
 })
 
-afterEach(async () => {
-  await server.stop({ drainMs: 0 })
-})
-
 async function start(options?: NodeServerOptions): Promise<void> {
-  await server?.stop({ drainMs: 0 })
-  server = new NodeServer(bench.store, options)
-  port = ((await server.start({ host: '127.0.0.1', port: 0 })) as AddressInfo).port
+  ;({ server, port } = await bench.listen(options))
 }
 
 const path = () => bench.fill('/v1/databases/{cell}/changes')

@@ -1,8 +1,8 @@
 import { once } from 'node:events'
-import net, { type AddressInfo } from 'node:net'
-import { afterEach, describe, expect, test } from 'vitest'
+import net from 'node:net'
+import { describe, expect, test } from 'vitest'
 import { connectionsFor } from '../../src/base/machine/descriptor-limit.ts'
-import { NodeServer, type NodeServerOptions } from '../../src/http/server/node-server.ts'
+import type { NodeServerOptions } from '../../src/http/server/node-server.ts'
 import type { CellService } from '../../src/service/cell-service.ts'
 import { Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
@@ -13,23 +13,8 @@ import { checkEveryReply, checkProblem } from './rows/row.ts'
 /** Nothing waits for ever (invariant 13): what a connection may take, and what it is told when it takes more. */
 
 const bench = Bench.perTest(viaFetch)
-const servers: NodeServer[] = []
-
-afterEach(async () => {
-  await Promise.all(servers.splice(0).map((server) => server.stop({ drainMs: 0 })))
-})
-
-async function start(options?: NodeServerOptions): Promise<number> {
-  const logger = { error: (fields: object) => void bench.logged.push(fields as Record<string, unknown>) }
-  const server = new NodeServer(bench.store, { logger, ...options })
-  servers.push(server)
-  return ((await server.start({ host: '127.0.0.1', port: 0 })) as AddressInfo).port
-}
-
-const head = (method: string, url: string, ...headers: string[]) =>
-  [`${method} ${bench.fill(url)} HTTP/1.1`, 'Host: x', `x-api-key: ${bench.key}`, ...headers, '', ''].join(
-    '\r\n',
-  )
+const start = async (options?: NodeServerOptions) => (await bench.listen(options)).port
+const head = (method: string, url: string, ...headers: string[]) => bench.head(method, url, ...headers)
 const put = (...headers: string[]) =>
   head('PUT', '/v1/databases/{cell}/kv/k', 'Content-Type: application/json', ...headers)
 const get = (...headers: string[]) => head('GET', '/v1/databases/{cell}/kv/k', ...headers)

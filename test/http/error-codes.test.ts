@@ -12,7 +12,7 @@ const codes = Object.keys(ERROR_KINDS) as CellErrorCode[]
 /** Codes that other files of this folder reach, through both transports. */
 const REACHED_ELSEWHERE: CellErrorCode[] = [
   'unauthorized', // common-rules
-  'account_suspended', // suspended-meanwhile
+  'account_suspended', // ended-meanwhile
   'invalid_database', // files
   'method_not_allowed', // common-rules
   'unsupported_media_type', // request-bodies
@@ -193,14 +193,9 @@ function failing(error: unknown): CellService {
     importCell: fail,
     branchCell: fail,
     deleteCell: fail,
-    backup: fail,
-    restore: fail,
-    planRestore: fail,
-    recover: fail,
-    verify: fail,
-    listBackups: fail,
-    countRequestedBackups: fail,
-    latestBackup: fail,
+    get backups(): never {
+      throw error
+    },
     confirmCell: fail,
     confirmRecord: fail,
   }

@@ -185,26 +185,6 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
       expect(await op('incr', { key: 'k' })).toMatchObject({ key: 'k', value: 1, ttl_seconds: -1 })
     })
 
-    test('a listing, page by page and in both directions, has every entry once', async () => {
-      const keys = ['a', 'b', 'c/1', 'c/2', 'é', '｡', '😀']
-      for (const key of keys) await put(encodeURIComponent(key), { value: key })
-      for (const [query, expected] of [
-        ['', keys],
-        ['&reverse=true', keys.toReversed()],
-        ['&values', keys],
-        ['&prefix=c%2F', ['c/1', 'c/2']],
-      ] as const) {
-        const seen: string[] = []
-        for (let cursor: unknown = ''; cursor !== null; ) {
-          const from = cursor === '' ? '' : `&cursor=${String(cursor)}`
-          const page = await json({ method: 'GET', path: `${cell}/kv?limit=2${query}${from}` })
-          seen.push(...(page['entries'] as { key: string }[]).map(({ key }) => key))
-          cursor = page['next_cursor']
-        }
-        expect(seen).toEqual(expected)
-      }
-    })
-
     test('a listing with large values goes on where it was cut, in both directions', async () => {
       const value = 'v'.repeat(1_000_000)
       const keys = Array.from({ length: 24 }, (_, i) => `k${String(i).padStart(2, '0')}`)
@@ -226,30 +206,6 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
     })
   })
 
-  describe('a batch', () => {
-    const batch = (...operations: unknown[]) =>
-      send({ method: 'POST', path: `${cell}/batch`, body: { operations } })
-
-    test('leaves nothing of itself when one operation fails', async () => {
-      await sql('CREATE TABLE t (a UNIQUE)')
-      const reply = await batch(
-        { sql: 'INSERT INTO t VALUES (1)' },
-        { kv: 'put', key: 'k', value: 'v' },
-        { sql: 'PRAGMA user_version = 9' },
-        { sql: 'INSERT INTO t VALUES (1)' },
-      )
-      expect(reply.json).toMatchObject({ code: 'constraint_violation', index: 3 })
-      expect(await sql('SELECT count(*) AS n FROM t')).toMatchObject({ rows: [{ n: 0 }] })
-      expect(await sql('PRAGMA user_version')).toMatchObject({ rows: [{ user_version: 0 }] })
-      expect((await get('k')).status).toBe(404)
-    })
-
-    test('sees what it has done so far', async () => {
-      const reply = await batch({ kv: 'put', key: 'k', value: 'v' }, { sql: 'SELECT value FROM cell_kv' })
-      expect(reply.json).toMatchObject({ results: [{}, { rows: [{ value: 'v' }] }] })
-    })
-  })
-
   test('a result that is too large undoes the change that returned it', async () => {
     await sql('CREATE TABLE t (a)')
     const big =
@@ -263,36 +219,9 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
     expect(await sql('SELECT count(*) AS n FROM t')).toMatchObject({ rows: [{ n: 0 }] })
   })
 
-  test('requests that come together do not notice each other’s failures', async () => {
-    await sql('CREATE TABLE t (a UNIQUE)')
-    const replies = await Promise.all(
-      Array.from({ length: 60 }, (_, i) =>
-        i % 3 === 0 ? sql('INSERT INTO t VALUES (1)') : put(`k${i}`, { value: String(i) }),
-      ),
-    )
-    const inserts = replies.filter((_, i) => i % 3 === 0) as unknown as { changes?: number; code?: string }[]
-    expect(inserts.filter(({ changes }) => changes === 1)).toHaveLength(1)
-    expect(inserts.filter(({ code }) => code === 'constraint_violation')).toHaveLength(19)
-    for (const [i, reply] of replies.entries()) if (i % 3 !== 0) expect(reply['status']).toBe(200)
-    expect(await sql('SELECT count(*) AS n FROM cell_kv')).toMatchObject({ rows: [{ n: 40 }] })
-  })
-
   describe('backups', () => {
     const backUp = (kind = '') => json({ method: 'POST', path: `${cell}/backup${kind}` })
     const restore = (body = {}) => send({ method: 'POST', path: `${cell}/restore`, body })
-
-    test('bring the cell back as it was, to each of its versions', async () => {
-      await put('k', { value: '1' })
-      const { version: first } = await backUp()
-      await put('k', { value: '2' })
-      const second = await backUp('/incr')
-      expect(second).toMatchObject({ kind: 'incremental', base_version: first })
-      await put('k', { value: '3' })
-      expect(await restore()).toMatchObject({ status: 200, json: { version: second['version'] } })
-      expect((await get('k')).json).toMatchObject({ value: '2' })
-      expect(await restore({ version: first })).toMatchObject({ status: 200 })
-      expect((await get('k')).json).toMatchObject({ value: '1' })
-    })
 
     test('bring a deleted cell back, and only by its account', async () => {
       await put('k', { value: 'v' })

@@ -1,7 +1,6 @@
 import { once } from 'node:events'
-import net, { type AddressInfo } from 'node:net'
-import { afterEach, beforeEach, expect, test } from 'vitest'
-import { NodeServer } from '../../src/http/server/node-server.ts'
+import net from 'node:net'
+import { beforeEach, expect, test } from 'vitest'
 import type { CellService } from '../../src/service/cell-service.ts'
 import { Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
@@ -10,7 +9,6 @@ import { KeptLog } from '../support/kept-log.ts'
 import { entryAnswer } from '../support/request-bounds.ts'
 
 const bench = Bench.perTest(viaFetch)
-let server: NodeServer
 let port: number
 /** Bytes of each answer's value. */
 let valueBytes: number
@@ -39,18 +37,11 @@ beforeEach(async () => {
     },
   }
   logger = new KeptLog()
-  server = new NodeServer(bench.store, { service: service as CellService, logger })
-  port = ((await server.start({ host: '127.0.0.1', port: 0 })) as AddressInfo).port
-})
-
-afterEach(async () => {
-  await server.stop({ drainMs: 0 })
+  ;({ port } = await bench.listen({ service: service as CellService, logger }))
 })
 
 const get = (key: string, ...headers: string[]) =>
-  [`GET ${bench.fill(`/v1/databases/{cell}/kv/${key}`)} HTTP/1.1`, 'Host: x', `x-api-key: ${bench.key}`]
-    .concat(headers, '', '')
-    .join('\r\n')
+  bench.head('GET', `/v1/databases/{cell}/kv/${key}`, ...headers)
 
 test('of many requests on one connection that reads nothing, only those begin whose answers went out', async () => {
   valueBytes = 8_000_000
@@ -74,15 +65,8 @@ test.each([
   hold = held
   const socket = net.connect(port, '127.0.0.1')
   const body = 64_000_000
-  const put = [
-    `PUT ${bench.fill('/v1/databases/{cell}/kv/b')} HTTP/1.1`,
-    'Host: x',
-    `x-api-key: ${bench.key}`,
-    `Content-Length: ${body}`,
-    '',
-    '',
-  ]
-  socket.write(get('a').repeat(behind) + put.join('\r\n'))
+  const put = bench.head('PUT', '/v1/databases/{cell}/kv/b', `Content-Length: ${body}`)
+  socket.write(get('a').repeat(behind) + put)
   socket.write(Buffer.alloc(body, 'x'))
   for (let i = 0; i < 500; i++) await new Promise((resolve) => setImmediate(resolve))
   // The system's buffers hold some megabytes.
@@ -106,13 +90,7 @@ test('nothing behind a connection’s last request begins', async () => {
 
 test('requests with bodies behind each other are all read', async () => {
   const body = `{"keys":["${'k'.repeat(100_000)}"]}`
-  const head = [
-    'POST /v1/nowhere HTTP/1.1',
-    'Host: x',
-    `x-api-key: ${bench.key}`,
-    `Content-Length: ${body.length}`,
-  ]
-  const post = `${head.join('\r\n')}\r\n\r\n${body}`
+  const post = bench.head('POST', '/v1/nowhere', `Content-Length: ${body.length}`) + body
   const { ended } = exchange(port, post.repeat(10) + get('last', 'Connection: close'))
   expect(answersIn(await ended).map(({ status }) => status)).toEqual([...Array(10).fill(404), 200])
 })

@@ -1,7 +1,6 @@
 import http from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { afterEach, beforeEach, expect, test } from 'vitest'
-import { NodeServer } from '../../src/http/server/node-server.ts'
+import { beforeEach, expect, test } from 'vitest'
+import type { NodeServer } from '../../src/http/server/node-server.ts'
 import type { CellService } from '../../src/service/cell-service.ts'
 import { CellAnswer, type CellRequest } from '../../src/service/operations.ts'
 import { Bench } from '../support/http/bench.ts'
@@ -26,12 +25,7 @@ beforeEach(async () => {
     await new Promise<void>((resolve) => (end = resolve))
     return new CellAnswer(200, '{}')
   }
-  server = new NodeServer(bench.store, { service: { execute } as unknown as CellService })
-  port = ((await server.start({ host: '127.0.0.1', port: 0 })) as AddressInfo).port
-})
-
-afterEach(async () => {
-  await server.stop({ drainMs: 0 })
+  ;({ server, port } = await bench.listen({ service: { execute } as unknown as CellService }))
 })
 
 /** A statement that is so long that the operation gets the body unread. */

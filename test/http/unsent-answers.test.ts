@@ -1,8 +1,7 @@
 import { once } from 'node:events'
-import net, { type AddressInfo } from 'node:net'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import net from 'node:net'
+import { beforeEach, expect, test } from 'vitest'
 import { DEFAULT_MEMORY_LIMITS, MemoryBudgets } from '../../src/http/quotas/memory-budgets.ts'
-import { NodeServer } from '../../src/http/server/node-server.ts'
 import type { CellService } from '../../src/service/cell-service.ts'
 import { Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
@@ -13,19 +12,13 @@ import { codeOf } from '../support/thrown.ts'
 /** An account may leave 20 MB of its answers untaken. Each has 12 MB, of which the system's buffers may take some. */
 
 const bench = Bench.perTest(viaFetch)
-let server: NodeServer
 let port: number
 
 beforeEach(async () => {
   const entry = entryAnswer(12_000_000)
   const service = { execute: async () => entry } as unknown as CellService
   const memory = { ...DEFAULT_MEMORY_LIMITS, unsentPerAccount: 20_000_000 }
-  server = new NodeServer(bench.store, { service, limits: { memory } })
-  port = ((await server.start({ host: '127.0.0.1', port: 0 })) as AddressInfo).port
-})
-
-afterEach(async () => {
-  await server.stop({ drainMs: 0 })
+  ;({ port } = await bench.listen({ service, limits: { memory } }))
 })
 
 function get(key = bench.key, path = '/v1/databases/{cell}/kv/k'): string {

@@ -2,7 +2,7 @@ import path from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { newCellId } from '../../src/base/files/store-paths.ts'
 import { LocalState } from '../../src/catalog/local-state.ts'
-import { ExpiryHints } from '../../src/kv/expiry-hints.ts'
+import { ExpiryHints } from '../../src/kv/expiry/expiry-hints.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
 
 test('A process that closes no cell, as a node with workers, remembers the hints of some thousand cells, not of all (invariant 13)', () => {

@@ -1,6 +1,6 @@
 import ts from 'typescript'
 import { describe, expect, test } from 'vitest'
-import { ACCOUNT_CHANGES, CELL_CHANGES, KEY_CHANGES } from '../../src/http/core/change-log.ts'
+import { ACCOUNT_CHANGES, CELL_CHANGES, KEY_CHANGES } from '../../src/http/routes/change-log.ts'
 import { METRIC_DEFINITIONS } from '../../src/metrics/definitions.ts'
 import { readProjectFile, readSources, walk } from '../architecture/source.ts'
 import { ObservedNode } from '../support/observed-node.ts'
@@ -21,9 +21,9 @@ const INDIRECT: readonly (readonly [file: string, message: string])[] = [
   ],
   [
     'src/store/open/local-cells.ts',
-    'disk error: the cell is kept closed until a check proves its files whole',
+    'disk error: the cell is quarantined until a check proves its files whole',
   ],
-  ['src/store/open/local-cells.ts', 'the cell is damaged; it is kept closed until it is restored'],
+  ['src/store/open/local-cells.ts', 'the cell is damaged: it is quarantined until it is restored'],
   ['src/store/open/local-cells.ts', 'upkeep of the cell failed'],
   [
     'src/store/start/prefix-entry.ts',

@@ -25,27 +25,27 @@ export function cellServiceBackupsContract(name: string, make: MakeService): voi
     const put = (value: string) => subject.service.execute(id, { op: 'kv.put', key: 'k', value })
     const value = async () => (await subject.service.execute(id, { op: 'kv.get', key: 'k' }))?.value
     const versionsOf = async () => {
-      const { backups } = await subject.service.listBackups(id, {})
+      const { backups } = await subject.service.backups.list(id, {})
       return backups.map(({ version }) => version)
     }
 
     test('a snapshot, an incremental on it, the list of both, and a restore to either', async () => {
       const { service } = subject
       const phases = new Set<string>()
-      const snapshot = await service.backup(id, 'snapshot', { onProgress: ({ phase }) => phases.add(phase) })
+      const snapshot = await service.backups.snapshot(id, { onProgress: ({ phase }) => phases.add(phase) })
       expect(snapshot).toMatchObject({ kind: 'snapshot', sha256: expect.stringMatching(/^[0-9a-f]{64}$/) })
       expect([...phases]).toContain('upload')
       await put('second')
-      const incremental = await service.backup(id, 'incremental')
+      const incremental = await service.backups.incremental(id)
       expect(incremental).toMatchObject({ kind: 'incremental', baseVersion: snapshot.version })
       expect(await versionsOf()).toEqual([incremental.version, snapshot.version])
       await put('third')
       // Without a name, the newest one. A restored cell gets one more by itself.
-      expect(await service.restore(id)).toMatchObject({ version: incremental.version })
+      expect(await service.backups.restore(id)).toMatchObject({ version: incremental.version })
       expect(await value()).toBe('second')
       await put('written after it')
       expect(await value()).toBe('written after it')
-      expect(await service.restore(id, { version: snapshot.version })).toMatchObject({
+      expect(await service.backups.restore(id, { version: snapshot.version })).toMatchObject({
         version: snapshot.version,
         kind: 'snapshot',
       })
@@ -54,18 +54,20 @@ export function cellServiceBackupsContract(name: string, make: MakeService): voi
 
     test('a recovery of a cell that is here changes nothing; of one without a backup it says so', async () => {
       const { service, store } = subject
-      await service.backup(id, 'snapshot')
+      await service.backups.snapshot(id)
       await put('second')
-      await service.recover(id)
+      await service.backups.recoverIfLost(id, 'requested')
       expect(await value()).toBe('second')
-      await expect(service.recover(store.id)).rejects.toMatchObject({ code: 'cell_not_found' })
+      await expect(service.backups.recoverIfLost(store.id, 'requested')).rejects.toMatchObject({
+        code: 'cell_not_found',
+      })
     })
 
     test('a cell whose local data is lost comes back by its recovery, which uses may share', async () => {
       const first = await make({ hasObjects: true })
       const [kept, never] = [first.store.createCell().id, first.store.createCell().id]
       await first.service.execute(kept, { op: 'kv.put', key: 'k', value: 'kept' })
-      await first.service.backup(kept, 'snapshot')
+      await first.service.backups.snapshot(kept)
       await first.close()
       const paths = new StorePaths(path.join(first.folder, 'data'))
       for (const lost of [kept, never]) fs.rmSync(paths.cell(lost).directory, { recursive: true })
@@ -75,26 +77,28 @@ export function cellServiceBackupsContract(name: string, make: MakeService): voi
       onTestFinished(() => second.close())
       const get = { op: 'kv.get', key: 'k' } as const
       const [, entry] = await Promise.all([
-        second.service.recover(kept),
+        second.service.backups.recoverIfLost(kept, 'requested'),
         second.service.execute(kept, get),
-        second.service.recover(kept),
+        second.service.backups.recoverIfLost(kept, 'requested'),
       ])
       expect(entry?.value).toBe('kept')
-      await expect(second.service.recover(never)).rejects.toMatchObject({ code: 'no_backup' })
+      await expect(second.service.backups.recoverIfLost(never, 'requested')).rejects.toMatchObject({
+        code: 'no_backup',
+      })
     })
 
     test('a deleted cell comes back by a restore, and serves again', async () => {
       const { service, store } = subject
-      await service.backup(id, 'snapshot')
+      await service.backups.snapshot(id)
       await service.deleteCell(id)
       expect(store.findCell(id)?.deletedAt).not.toBeNull()
-      await service.restore(id)
+      await service.backups.restore(id)
       expect(store.findCell(id)?.deletedAt).toBeNull()
       expect(await value()).toBe('first')
       await put('after')
       await service.deleteCell(id)
       await expect(value()).rejects.toMatchObject({ code: 'cell_not_found' })
-      await service.restore(id)
+      await service.backups.restore(id)
       expect(await value()).toBe('after')
     })
 
@@ -114,7 +118,7 @@ export function cellServiceBackupsContract(name: string, make: MakeService): voi
       await service.deleteCell(id)
       for (const writer of await writers)
         expect(writer).toMatchObject({ status: 'rejected', reason: { code: 'cell_not_found' } })
-      await service.restore(id)
+      await service.backups.restore(id)
       const { rows } = await service.execute(id, { op: 'sql', sql: 'SELECT key FROM cell_kv' })
       const found = new Set((rows as { key: string }[]).map(({ key }) => key))
       expect(acknowledged.filter((key) => !found.has(key))).toEqual([])
@@ -122,10 +126,10 @@ export function cellServiceBackupsContract(name: string, make: MakeService): voi
 
     test('a version that is not there is not restored, and the cell stays as it was', async () => {
       const { service } = subject
-      const { version } = await service.backup(id, 'snapshot')
+      const { version } = await service.backups.snapshot(id)
       await put('kept')
       const other = version.replace(/\d(?=\D*$)/, (digit) => String((Number(digit) + 1) % 10))
-      await expect(service.restore(id, { version: other })).rejects.toMatchObject({
+      await expect(service.backups.restore(id, { version: other })).rejects.toMatchObject({
         code: expect.stringMatching(/^(backup_not_found|invalid_version)$/),
       })
       expect(await value()).toBe('kept')
@@ -136,7 +140,7 @@ export function cellServiceBackupsContract(name: string, make: MakeService): voi
       const cellId = first.store.createCell().id
       const get = { op: 'kv.get', key: 'k' } as const
       await first.service.execute(cellId, { op: 'kv.put', key: 'k', value: 'kept' })
-      await first.service.backup(cellId, 'snapshot')
+      await first.service.backups.snapshot(cellId)
       await first.close()
       fs.rmSync(new StorePaths(path.join(first.folder, 'data')).cell(cellId).directory, { recursive: true })
       const second = await make({ hasObjects: true, folder: first.folder })
@@ -166,8 +170,8 @@ export function cellServiceBackupsContract(name: string, make: MakeService): voi
     test('a backup that nobody waits for is given up, and the next one works', async () => {
       const { service } = subject
       const gone = AbortSignal.abort(new Error('gone'))
-      await expect(service.backup(id, 'snapshot', { signal: gone })).rejects.toThrow()
-      await service.backup(id, 'snapshot')
+      await expect(service.backups.snapshot(id, { signal: gone })).rejects.toThrow()
+      await service.backups.snapshot(id)
       expect(await versionsOf()).toHaveLength(1)
     })
 
@@ -175,7 +179,7 @@ export function cellServiceBackupsContract(name: string, make: MakeService): voi
       const scheduled = await make({ hasObjects: true, incrementalEveryMs: 50 })
       onTestFinished(() => scheduled.close())
       const cellId = scheduled.store.createCell().id
-      const count = async () => (await scheduled.service.listBackups(cellId, {})).backups.length
+      const count = async () => (await scheduled.service.backups.list(cellId, {})).backups.length
       await scheduled.service.execute(cellId, { op: 'kv.put', key: 'k', value: 'v' })
       // The first of the cell, as it was made, and what has changed since.
       await expect.poll(count).toBe(2)
@@ -188,10 +192,8 @@ export function cellServiceBackupsContract(name: string, make: MakeService): voi
       onTestFinished(() => bare.close())
       const cellId = bare.store.createCell().id
       await bare.service.execute(cellId, { op: 'kv.put', key: 'k', value: 'v' })
-      const code = 'object_store_not_configured'
-      await expect(bare.service.backup(cellId, 'snapshot')).rejects.toMatchObject({ code })
-      await expect(bare.service.restore(cellId)).rejects.toMatchObject({ code })
-      await expect(bare.service.listBackups(cellId, {})).rejects.toMatchObject({ code })
+      const refusal = expect.objectContaining({ code: 'object_store_not_configured' })
+      expect(() => bare.service.backups).toThrow(refusal)
       expect(await bare.service.execute(cellId, { op: 'kv.get', key: 'k' })).toMatchObject({ value: 'v' })
       await bare.service.deleteCell(cellId)
     })

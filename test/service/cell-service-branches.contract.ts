@@ -43,9 +43,9 @@ export function cellServiceBranchesContract(name: string, make: MakeService): vo
 
     test('a new cell is as the other is now, or was in a version or at a time; the other stays', async () => {
       const { service, store } = subject
-      const first = await service.backup(id, 'snapshot')
+      const first = await service.backups.snapshot(id)
       await put(id, 'second')
-      const second = await service.backup(id, 'incremental')
+      const second = await service.backups.incremental(id)
       await put(id, 'in no version')
       const present = await service.branchCell({ from: { cellId: id }, name: `present of ${id}` })
       const older = await service.branchCell({ from: { cellId: id, version: first.version } })
@@ -62,14 +62,14 @@ export function cellServiceBranchesContract(name: string, make: MakeService): vo
         durability: 'relaxed',
         deletedAt: null,
       })
-      expect((await service.listBackups(id, {})).backups).toHaveLength(2)
+      expect((await service.backups.list(id, {})).backups).toHaveLength(2)
       await put(present.id, 'its own')
       expect(await value(id)).toBe('in no version')
     })
 
     test('a time between two backups is restored, undone, planned, listed, and made a cell, with each commit up to it', async () => {
       const { service } = subject
-      const { version } = await service.backup(id, 'snapshot')
+      const { version } = await service.backups.snapshot(id)
       await put(id, 'second')
       const between = Date.now()
       // A commit's time is its millisecond.
@@ -80,7 +80,7 @@ export function cellServiceBranchesContract(name: string, make: MakeService): vo
       const { id: then } = await service.branchCell({ from: { cellId: id, timestamp: between } })
       expect([await value(now), await value(then), await value(id)]).toEqual(['third', 'second', 'third'])
 
-      const plan = await service.planRestore(id, { timestamp: between })
+      const plan = await service.backups.plan(id, { timestamp: between })
       expect(plan).toMatchObject({ version, kind: 'snapshot' })
       expect(plan.objects[0]).toEqual({ key: version, sizeBytes: expect.any(Number) })
       expect(plan.objects.length).toBeGreaterThan(1)
@@ -89,24 +89,24 @@ export function cellServiceBranchesContract(name: string, make: MakeService): vo
       expect(plan.sizeOfLog).toBe(plan.sizeBytes - (bytes[0] as number))
       expect(plan.timestamp).toBeLessThanOrEqual(between)
 
-      const { timestamp, replacedAt } = await service.restore(id, { timestamp: between })
+      const { timestamp, replacedAt } = await service.backups.restore(id, { timestamp: between })
       expect([timestamp, await value(id)]).toEqual([plan.timestamp, 'second'])
-      const { restorable } = await service.listBackups(id, {})
+      const { restorable } = await service.backups.list(id, {})
       const holds = (time: number) => restorable.some(({ from, to }) => from <= time && time <= to)
       expect([holds(timestamp as number), holds(replacedAt as number)]).toEqual([true, true])
-      await service.restore(id, { timestamp: replacedAt as number })
+      await service.backups.restore(id, { timestamp: replacedAt as number })
       expect(await value(id)).toBe('third')
     })
 
     test('the new cell has a history of its own: its first backup is a base, made at once, from which it comes back', async () => {
       const { service } = subject
-      await service.backup(id, 'snapshot')
+      await service.backups.snapshot(id)
       const { id: made } = await service.branchCell({ from: { cellId: id }, durability: 'full' })
       expect(subject.store.findCell(made)).toMatchObject({ durability: 'full' })
-      const backups = async () => (await service.listBackups(made, {})).backups
+      const backups = async () => (await service.backups.list(made, {})).backups
       await expect.poll(backups).toEqual([expect.objectContaining({ baseVersion: null })])
       await put(made, 'changed')
-      await service.restore(made)
+      await service.backups.restore(made)
       expect(await value(made)).toBe('first')
     })
 
@@ -116,7 +116,7 @@ export function cellServiceBranchesContract(name: string, make: MakeService): vo
         op: 'batch',
         operations: [{ op: 'kv.put', key: 'k', value: 'in a transaction' }],
       })
-      await service.backup(id, 'snapshot')
+      await service.backups.snapshot(id)
       const { id: made } = await service.branchCell({ from: { cellId: id } })
       const file = new StorePaths(path.join(subject.folder, 'data')).cell(made).database
       const copy = path.join(subject.folder, 'looked-at.db')
@@ -130,7 +130,7 @@ export function cellServiceBranchesContract(name: string, make: MakeService): vo
 
     test('a deleted cell is a source too, as long as it has backups', async () => {
       const { service, store } = subject
-      await service.backup(id, 'snapshot')
+      await service.backups.snapshot(id)
       await service.deleteCell(id)
       const { id: made } = await service.branchCell({ from: { cellId: id } })
       expect(await value(made)).toBe('first')
@@ -145,7 +145,7 @@ export function cellServiceBranchesContract(name: string, make: MakeService): vo
 
     test('two new cells from one cell at once are two cells', async () => {
       const { service } = subject
-      await service.backup(id, 'snapshot')
+      await service.backups.snapshot(id)
       const made = await Promise.all([1, 2].map(() => service.branchCell({ from: { cellId: id } })))
       expect(new Set(made.map((each) => each.id)).size).toBe(2)
       for (const each of made) expect(await value(each.id)).toBe('first')
@@ -153,7 +153,7 @@ export function cellServiceBranchesContract(name: string, make: MakeService): vo
 
     test('a damaged backup makes no cell, and leaves nothing', async () => {
       const { service } = subject
-      const { version } = await service.backup(id, 'snapshot')
+      const { version } = await service.backups.snapshot(id)
       const object = path.join(subject.folder, 'objects', version)
       fs.chmodSync(object, 0o600)
       const bytes = fs.readFileSync(object)
@@ -168,7 +168,7 @@ export function cellServiceBranchesContract(name: string, make: MakeService): vo
 
     test('one that is not permitted when it is built, or that nobody waits for, makes no cell', async () => {
       const { service } = subject
-      await service.backup(id, 'snapshot')
+      await service.backups.snapshot(id)
       const known = cells()
       const asked: number[] = []
       const revoked = () => new CellError('unauthorized', 'The key was revoked.')
@@ -190,7 +190,7 @@ export function cellServiceBranchesContract(name: string, make: MakeService): vo
     test('what is wrong with a source is said, and makes no cell', async () => {
       const { service, store } = subject
       const account = store.accounts.create().id
-      const { version } = await service.backup(id, 'snapshot')
+      const { version } = await service.backups.snapshot(id)
       const known = cells()
       const codes = [
         [{ cellId: '00000000-0000-4000-8000-000000000000' }, 'cell_not_found'],
@@ -219,12 +219,12 @@ export function cellServiceBranchesContract(name: string, make: MakeService): vo
 
     test('a plan names what a restore would read, and changes nothing', async () => {
       const { service } = subject
-      const snapshot = await service.backup(id, 'snapshot')
+      const snapshot = await service.backups.snapshot(id)
       await put(id, 'second')
-      const incremental = await service.backup(id, 'incremental')
+      const incremental = await service.backups.incremental(id)
       await put(id, 'third')
       const objects = [snapshot, incremental].map(({ version, sizeBytes }) => ({ key: version, sizeBytes }))
-      const plan = await service.planRestore(id)
+      const plan = await service.backups.plan(id)
       // The cell's own time of the cut, which is read a moment before the wall clock.
       expect(plan.timestamp).toBeGreaterThan(snapshot.createdAt - 1)
       expect(plan.timestamp).toBeLessThanOrEqual(incremental.createdAt)
@@ -235,12 +235,12 @@ export function cellServiceBranchesContract(name: string, make: MakeService): vo
         sizeBytes: snapshot.sizeBytes + incremental.sizeBytes,
         sizeOfLog: 0,
       })
-      expect(await service.planRestore(id, { timestamp: snapshot.createdAt })).toMatchObject({
+      expect(await service.backups.plan(id, { timestamp: snapshot.createdAt })).toMatchObject({
         version: snapshot.version,
         objects: objects.slice(0, 1),
       })
       expect(await value(id)).toBe('third')
-      const both = service.planRestore(id, { version: snapshot.version, timestamp: 1 })
+      const both = service.backups.plan(id, { version: snapshot.version, timestamp: 1 })
       expect((await rejectedBy(both)).code).toBe('invalid_request')
     })
   })

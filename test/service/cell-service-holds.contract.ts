@@ -17,7 +17,7 @@ export function cellServiceHoldsContract(name: string, make: MakeService): void 
     let id: string
 
     beforeAll(async () => {
-      const holds = { timeoutMs: TIMEOUT_MS, idleMs: IDLE_MS, perAccount: PER_ACCOUNT }
+      const holds = { timeoutMs: TIMEOUT_MS, idleMs: IDLE_MS, perAccount: PER_ACCOUNT, total: 100 }
       subject = await make({ hasObjects: true, sqlPolicy: 'trusted', holds })
     })
 
@@ -162,10 +162,10 @@ export function cellServiceHoldsContract(name: string, make: MakeService): void 
 
     test('a restore of the cell rolls it back', async () => {
       await insert(1)
-      const { version } = await subject.service.backup(id, 'snapshot')
+      const { version } = await subject.service.backups.snapshot(id)
       const hold = await begun()
       await insert(2, hold)
-      await subject.service.restore(id, { version })
+      await subject.service.backups.restore(id, { version })
       expect((await rejectedBy(insert(3, hold))).code).toBe('transaction_lost')
       expect(await rows()).toEqual([1])
     })
@@ -174,7 +174,7 @@ export function cellServiceHoldsContract(name: string, make: MakeService): void 
       const hold = await begun()
       await insert(1, hold)
       let isMade = false
-      const backup = subject.service.backup(id, 'snapshot').then((made) => {
+      const backup = subject.service.backups.snapshot(id).then((made) => {
         isMade = true
         return made
       })
@@ -186,7 +186,7 @@ export function cellServiceHoldsContract(name: string, make: MakeService): void 
       await end('rollback', hold)
       const { version } = await backup
       await insert(5)
-      await subject.service.restore(id, { version })
+      await subject.service.backups.restore(id, { version })
       expect(await rows()).toEqual([])
     })
 

@@ -148,11 +148,11 @@ export function cellServiceWatchContract(name: string, make: MakeService): void 
 
     test('a restore is a reset, and commits follow it', async () => {
       await put('a')
-      await subject.service.backup(id, 'snapshot')
+      await subject.service.backups.snapshot(id)
       const stream = await started()
       await put('b')
       const { id: lastEventId } = await next(stream)
-      await subject.service.restore(id)
+      await subject.service.backups.restore(id)
       expect(await next(stream)).toMatchObject({ type: 'reset', reason: 'restored' })
       await put('c')
       expect(await next(stream)).toMatchObject({ keys: ['c'] })

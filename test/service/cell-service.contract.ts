@@ -191,21 +191,23 @@ export function cellServiceContract(name: string, make: MakeService): void {
           await expect(run(operation)).rejects.toMatchObject({ code: 'cell_not_found' })
         await expect(service.describe(id)).rejects.toMatchObject({ code: 'cell_not_found' })
         await expect(service.deleteCell(id)).rejects.toMatchObject({ code: 'cell_not_found' })
-        await expect(service.backup(id, 'snapshot')).rejects.toMatchObject({ code: 'cell_not_found' })
+        await expect(service.backups.snapshot(id)).rejects.toMatchObject({ code: 'cell_not_found' })
       })
     })
 
     describe('batches', () => {
       const batch = (...operations: BatchableOperation[]) => run({ op: 'batch', operations })
 
-      test('answer with one result an operation, and are one transaction', async () => {
+      test('answer with one result an operation, are one transaction, and see what they have done so far', async () => {
         const results = await batch(
           { op: 'sql', sql: 'CREATE TABLE t (a)' },
           { op: 'kv.incr', key: 'n' },
           { op: 'sql', sql: 'INSERT INTO t VALUES (1) RETURNING a' },
+          { op: 'sql', sql: 'SELECT value FROM cell_kv' },
           { op: 'kv.delete', key: 'none' },
         )
-        expect(results).toMatchObject([{}, { value: 1 }, { rows: [{ a: 1 }] }, { deleted: false }])
+        const read = { rows: [{ value: '1' }] }
+        expect(results).toMatchObject([{}, { value: 1 }, { rows: [{ a: 1 }] }, read, { deleted: false }])
       })
 
       test('leave nothing when one of them fails, and the error names which', async () => {
@@ -214,11 +216,13 @@ export function cellServiceContract(name: string, make: MakeService): void {
           batch(
             { op: 'sql', sql: 'INSERT INTO t VALUES (1)' },
             { op: 'kv.put', key: 'k', value: 'v' },
+            { op: 'sql', sql: 'PRAGMA user_version = 9' },
             { op: 'sql', sql: 'INSERT INTO t VALUES (1)' },
           ),
         )
-        expect(error).toMatchObject({ code: 'constraint_violation', details: { index: 2 } })
+        expect(error).toMatchObject({ code: 'constraint_violation', details: { index: 3 } })
         expect(await rowsOf('SELECT * FROM t')).toEqual([])
+        expect(await rowsOf('PRAGMA user_version')).toEqual([[0]])
         expect(await stored('k')).toBeUndefined()
       })
 

@@ -139,13 +139,6 @@ test('the time of a statement is its own, not that of its group', async () => {
   expect(b.durationMs).toBeLessThan(1_000)
 })
 
-test('without an object store, backups say so', async () => {
-  const code = 'object_store_not_configured'
-  await expect(service.backup(id, 'snapshot')).rejects.toMatchObject({ code })
-  await expect(service.restore(id, { accountId: 'account' })).rejects.toMatchObject({ code })
-  await expect(service.listBackups(id, { limit: 1 })).rejects.toMatchObject({ code })
-})
-
 test('an operation that nobody waits for any more never begins', async () => {
   const signal = AbortSignal.abort(new Error('gone'))
   await expect(service.execute(id, { op: 'kv.put', key: 'k', value: 'v' }, { signal })).rejects.toThrow(

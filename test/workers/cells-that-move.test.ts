@@ -51,7 +51,7 @@ test('an account whose statement holds up a neighbour costs it one worker, whate
   const cells = accountWithCells(node, 3)
   const [cell, other, waiting] = cells as [string, string, string]
   await service.execute(cell, { op: 'kv.put', key: 'k', value: 'first' })
-  const { version } = await service.backup(cell, 'snapshot')
+  const { version } = await service.backups.snapshot(cell)
   await service.execute(cell, { op: 'kv.put', key: 'k', value: 'second' })
   const isKilled = () => node.lostWorkers.length > 0
   for (let tries = 0; !isKilled() && tries < 10; tries++)
@@ -65,11 +65,11 @@ test('an account whose statement holds up a neighbour costs it one worker, whate
     ])
     expect(workersWith(node, id)).not.toContain(home)
   }
-  expect(await service.backup(cell, 'incremental')).toMatchObject({
+  expect(await service.backups.incremental(cell)).toMatchObject({
     kind: 'incremental',
     baseVersion: version,
   })
-  await service.restore(cell, { version })
+  await service.backups.restore(cell, { version })
   expect(await service.execute(cell, { op: 'kv.get', key: 'k' })).toMatchObject({ value: 'first' })
   expect(workersWith(node, neighbour)).toEqual([home])
   expect(node.lostWorkers).toHaveLength(1)

@@ -24,7 +24,7 @@ test('a purge of a deleted cell waits for the backup that the archiver is storin
   await service.execute(id, { op: 'sql', sql: 'CREATE TABLE t (b)' })
   await service.execute(id, { op: 'sql', sql: 'INSERT INTO t VALUES (randomblob(1000000))' })
   const begun = Promise.withResolvers<void>()
-  const backup = service.backup(id, 'snapshot', { onProgress: () => begun.resolve() })
+  const backup = service.backups.snapshot(id, { onProgress: () => begun.resolve() })
   const ended = backup.catch((error: CellError) => error.code)
   await begun.promise
   store.lifecycle.markDeleted(id)
@@ -62,7 +62,7 @@ test('a restore of a deleted cell waits until its files are out of the way, and 
   const { store, service } = await openWorkerStore()
   const { id } = store.createCell()
   await service.execute(id, { op: 'sql', sql: 'CREATE TABLE t AS SELECT 1 AS x' })
-  await service.backup(id, 'snapshot')
+  await service.backups.snapshot(id)
   const asked = Promise.withResolvers<void>()
   onTestFinished(() => void vi.restoreAllMocks())
   const order: string[] = []
@@ -86,7 +86,7 @@ test('a restore of a deleted cell waits until its files are out of the way, and 
   })
   const deletion = service.deleteCell(id)
   await turnsUntil(() => store.findCell(id)?.deletedAt !== null, 'the cell is marked as deleted')
-  await service.restore(id)
+  await service.backups.restore(id)
   await deletion
   expect(order).toEqual(['files moved', 'restore'])
   const { rows } = await service.execute(id, { op: 'sql', sql: 'SELECT x FROM t' })
@@ -103,6 +103,6 @@ test('a cell whose own statement runs is stored before it is deleted, however lo
   await turnOfTheLoop()
   await service.deleteCell(id)
   expect((await statement).code).toBe('statement_timeout')
-  await service.restore(id)
+  await service.backups.restore(id)
   expect(await service.execute(id, { op: 'kv.get', key: 'k' })).toMatchObject({ value: 'v' })
 })

@@ -5,7 +5,7 @@ test('a row that a worker saved after nothing was stored any more does not count
   const node = await openWorkerStore({ hasObjects: true })
   const { id } = node.store.createCell()
   await node.service.execute(id, { op: 'kv.put', key: 'k', value: 'v' })
-  await node.service.backup(id, 'snapshot')
+  await node.service.backups.snapshot(id)
   const { destination } = node.store
   if (destination === undefined) throw new Error('There is no object store.')
   const stored = destination.progress.find(id)

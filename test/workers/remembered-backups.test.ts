@@ -27,19 +27,19 @@ test('A node reads no object for backups that its workers stored, and lists noth
   await service.start()
   const { id } = core.createCell()
   await service.execute(id, { op: 'kv.put', key: 'k', value: 'v' })
-  const versions = [(await service.backup(id, 'snapshot')).version]
-  for (let i = 0; i < 5; i++) versions.push((await service.backup(id, 'incremental')).version)
+  const versions = [(await service.backups.snapshot(id)).version]
+  for (let i = 0; i < 5; i++) versions.push((await service.backups.incremental(id)).version)
   await core.catalogStored()
 
   objects.forget()
-  const listed = await service.listBackups(id, {})
+  const listed = await service.backups.list(id, {})
   expect(listed.backups.map(({ version }) => version)).toEqual(versions.toReversed())
   // Which times can be restored depends on the log objects, too.
   const ofVersions = objects.calls.filter(({ key }) => !key.startsWith(LOG_PREFIX))
   expect(ofVersions).toEqual([{ call: 'list', key: `snapshots/${id}/` }])
 
   objects.forget()
-  expect((await service.latestBackup(id))?.version).toBe(versions.at(-1))
+  expect((await service.backups.latest(id))?.version).toBe(versions.at(-1))
   expect(objects.calls).toEqual([
     { call: 'head', key: versions.at(-1) },
     { call: 'head', key: versions[0] },

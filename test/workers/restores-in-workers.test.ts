@@ -14,9 +14,9 @@ test.each([
   for (const cell of cells) {
     // Large enough to be restored on a thread.
     await node.service.execute(cell, { op: 'sql', sql: 'CREATE TABLE t AS SELECT randomblob(5000000) AS x' })
-    await node.service.backup(cell, 'snapshot')
+    await node.service.backups.snapshot(cell)
   }
-  await Promise.all(cells.map((cell) => node.service.restore(cell)))
+  await Promise.all(cells.map((cell) => node.service.backups.restore(cell)))
   expect(fs.readdirSync(node.store.paths.spool).filter((name) => name.startsWith('restore-'))).toEqual([])
   for (const cell of cells) {
     const { rows } = await node.service.execute(cell, { op: 'sql', sql: 'SELECT length(x) AS bytes FROM t' })
@@ -29,9 +29,9 @@ test('a restore that is refused for its size changes nothing', async () => {
   const node = await openWorkerStore()
   const { id } = node.store.createCell()
   await node.service.execute(id, { op: 'sql', sql: 'CREATE TABLE t AS SELECT zeroblob(500000) AS x' })
-  await node.service.backup(id, 'snapshot')
+  await node.service.backups.snapshot(id)
   await node.service.execute(id, { op: 'sql', sql: 'DROP TABLE t' })
-  const { version } = await node.service.backup(id, 'snapshot')
+  const { version } = await node.service.backups.snapshot(id)
   const asked: number[] = []
   const permit = {
     check: () => {},
@@ -40,14 +40,16 @@ test('a restore that is refused for its size changes nothing', async () => {
       throw new CellError('quota_exceeded', 'It is too large.', { limit: 1 })
     },
   }
-  const [, large] = (await node.service.listBackups(id, {})).backups
-  await expect(node.service.restore(id, { permit, version: large?.version ?? '' })).rejects.toMatchObject({
+  const [, large] = (await node.service.backups.list(id, {})).backups
+  await expect(
+    node.service.backups.restore(id, { permit, version: large?.version ?? '' }),
+  ).rejects.toMatchObject({
     code: 'quota_exceeded',
     details: { limit: 1 },
   })
   expect(asked).toEqual([expect.any(Number)])
   expect(asked[0]).toBeGreaterThan(500_000)
-  expect((await node.service.listBackups(id, {})).backups[0]?.version).toBe(version)
+  expect((await node.service.backups.list(id, {})).backups[0]?.version).toBe(version)
   await expect(node.service.execute(id, { op: 'sql', sql: 'SELECT x FROM t' })).rejects.toThrow(
     'no such table',
   )

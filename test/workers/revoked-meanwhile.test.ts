@@ -17,12 +17,12 @@ test.each(['backup', 'restore'] as const)(
         if (isRevoked) throw new CellError('unauthorized', 'The key was revoked.')
       },
     }
-    const before = service.backup(id, 'snapshot', { onProgress: revoke })
+    const before = service.backups.snapshot(id, { onProgress: revoke })
     const waits =
-      what === 'backup' ? service.backup(id, 'snapshot', { permit }) : service.restore(id, { permit })
+      what === 'backup' ? service.backups.snapshot(id, { permit }) : service.backups.restore(id, { permit })
     await expect(waits).rejects.toMatchObject({ code: 'unauthorized' })
     await before
-    expect((await service.listBackups(id, {})).backups).toHaveLength(1)
+    expect((await service.backups.list(id, {})).backups).toHaveLength(1)
   },
 )
 

@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest'
 import type { CollectedLook } from '../../src/backup/changes/log/cell-log.ts'
 import type { PackedPiece } from '../../src/backup/changes/log/packed-logs.ts'
-import { NodeCells } from '../../src/workers/node/node-cells.ts'
+import { NodeCells } from '../../src/workers/node/archiver/node-cells.ts'
 import { until } from '../support/until.ts'
 import { openWorkerStore, type WorkerStore } from '../support/worker-store.ts'
 
@@ -15,7 +15,7 @@ async function cellsOf(node: WorkerStore, cellId: string): Promise<NodeCells> {
     cells = this
     return beginBackup.call(this, id)
   })
-  await node.service.backup(cellId, 'snapshot')
+  await node.service.backups.snapshot(cellId)
   vi.restoreAllMocks()
   return cells as NodeCells
 }

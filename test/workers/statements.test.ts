@@ -44,7 +44,7 @@ const once = (cells: readonly string[]) => cells.map(() => String(EACH))
 const reasons = (node: WorkerStore) => node.lostWorkers.map(({ fields }) => fields['reason'])
 
 test('a statement over its deadline ends with 408, and the operations behind it are done exactly once', async () => {
-  const node = await openWorkerStore({ service: { limits: { holdMs: 60_000 } } })
+  const node = await openWorkerStore({ service: { limits: { blockMs: 60_000 } } })
   const [culprit = '', ...cells] = newCells(node, 1 + NEIGHBOURS)
   await node.service.execute(culprit, sql('CREATE TABLE t (n)'))
   const endless = node.service.execute(
@@ -63,7 +63,7 @@ test('a statement over its deadline ends with 408, and the operations behind it 
 })
 
 test('a statement that holds up others is run again in the slow worker, and comes to its end; later its cell returns', async () => {
-  const node = await openWorkerStore({ service: { limits: { holdMs: 30, slowWorkerMs: 1_000 } } })
+  const node = await openWorkerStore({ service: { limits: { blockMs: 30, slowWorkerMs: 1_000 } } })
   const [slow = '', ...cells] = newCells(node, 1 + NEIGHBOURS)
   await node.service.execute(slow, sql('CREATE TABLE t (n)'))
   const [inserted] = await Promise.all([
@@ -95,7 +95,7 @@ test('a cell whose statements keep running into deadlines is slowed down, and no
 })
 
 test('a client that hangs up ends its statement, and its cell goes on at once', async () => {
-  const node = await openWorkerStore({ service: { limits: { holdMs: 30 } } })
+  const node = await openWorkerStore({ service: { limits: { blockMs: 30 } } })
   const [cell = ''] = newCells(node, 1)
   const abort = new AbortController()
   const endless = node.service.execute(cell, sql(ENDLESS), { signal: abort.signal })
@@ -120,7 +120,7 @@ test('a statement that asks for more memory than its worker may use is refused, 
 
 test('a statement that adds more to its cell’s log than it may is ended and undone; what was committed before and what waits behind it is there once, and the log is given back', async () => {
   const walBytesMax = 20 * MIB
-  const limits = { holdMs: 60_000 }
+  const limits = { blockMs: 60_000 }
   const node = await openWorkerStore({
     store: { limits: { walBytesMax } },
     service: { limits, bounds: statementsOf(60_000) },
@@ -169,7 +169,7 @@ test('the operations that wait for one cell are bounded, and a refusal says when
 })
 
 test('a cell can be deleted while a statement on it runs in the slow worker', async () => {
-  const node = await openWorkerStore({ service: { limits: { holdMs: 30 }, bounds: statementsOf(3_000) } })
+  const node = await openWorkerStore({ service: { limits: { blockMs: 30 }, bounds: statementsOf(3_000) } })
   const [slow = '', ...cells] = newCells(node, 1 + NEIGHBOURS)
   const endless = rejectedBy(node.service.execute(slow, sql(ENDLESS)))
   await countUp(node, cells)

@@ -100,7 +100,7 @@ test.each([
 )
 
 test('a cell that moves to another worker is watched there', async () => {
-  const node = await openWorkerStore({ service: { workers: 1, limits: { holdMs: 50 } } })
+  const node = await openWorkerStore({ service: { workers: 1, limits: { blockMs: 50 } } })
   const { id } = node.store.createCell()
   const neighbour = node.store.createCell().id
   const watcher = await watch(node, id)

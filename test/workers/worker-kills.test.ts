@@ -73,7 +73,7 @@ test.each([
 )
 
 test('a backup and a restore whose worker is ended again and again in between are finished, and what was left of them is removed', async () => {
-  const node = await openWorkerStore({ service: { limits: { holdMs: 60_000 } } })
+  const node = await openWorkerStore({ service: { limits: { blockMs: 60_000 } } })
   const { service, store } = node
   const { id } = store.createCell()
   await service.execute(id, { op: 'sql', sql: 'CREATE TABLE t (b)' })
@@ -89,11 +89,11 @@ test('a backup and a restore whose worker is ended again and again in between ar
     // The one at work. To end the one in reserve as well would use up two of the five tries each time.
     process.kill(node.workers[0] as number, 'SIGKILL')
   }
-  const { version } = await service.backup(id, 'snapshot', { onProgress: killOnce('read') })
+  const { version } = await service.backups.snapshot(id, { onProgress: killOnce('read') })
   expect(kills).toBe(2)
   await service.execute(id, { op: 'sql', sql: 'DELETE FROM t' })
   kills = 0
-  await service.restore(id, { version, onProgress: killOnce('download') })
+  await service.backups.restore(id, { version, onProgress: killOnce('download') })
   expect(kills).toBe(2)
   expect((await service.execute(id, sum)).rows).toEqual(rows)
   await expect.poll(() => (fs.existsSync(spool) ? filesBelow(spool) : [])).toEqual([])

@@ -1,6 +1,5 @@
 import * as z from 'zod'
-import { healthAnswer, readyAnswer } from '../../../src/http/answers/health-answers.ts'
-import { statusAnswer } from '../../../src/http/answers/status-answers.ts'
+import { healthAnswer, readyAnswer, statusAnswer } from '../../../src/http/answers/status-answers.ts'
 import type { Operations } from '../operation.ts'
 
 /** How the node is. */

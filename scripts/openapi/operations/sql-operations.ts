@@ -1,5 +1,6 @@
 import type { CellErrorCode } from '../../../src/errors.ts'
-import { batchAnswer, sqlAnswer } from '../../../src/service/json/sql-answers.ts'
+import { batchAnswer } from '../../../src/service/json/batch-body.ts'
+import { sqlAnswer } from '../../../src/service/json/sql-answers.ts'
 import type { Operations } from '../operation.ts'
 import { INCREMENTS, PUTS, WRITES } from './common.ts'
 

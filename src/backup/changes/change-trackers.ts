@@ -152,9 +152,9 @@ export class ChangeTrackers {
  * What holds for all cells at once: nothing of them counts as stored (the bucket is another one, or an older copy, or others
  * have written there); or no history goes on.
  */
-export type CellsMark = 'nothing stored' | 'histories ended'
+export type HistoryReset = 'nothing stored' | 'histories ended'
 
-export function markCells(trackers: ChangeTrackers, mark: CellsMark): void {
-  if (mark === 'nothing stored') trackers.markNothingStored()
+export function resetHistories(trackers: ChangeTrackers, reset: HistoryReset): void {
+  if (reset === 'nothing stored') trackers.markNothingStored()
   else trackers.endHistories()
 }

@@ -1,7 +1,7 @@
 import { Option } from 'commander'
 import { systemClock } from '../../base/clock.ts'
 import { CellError } from '../../errors.ts'
-import { decodeTime } from '../../service/json/time-field.ts'
+import { decodeTime } from '../../service/json/time.ts'
 import { argument, parseDuration } from '../flags.ts'
 
 /** Which state of a cell is meant: one of these, or the newest. */

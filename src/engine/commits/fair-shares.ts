@@ -24,6 +24,11 @@ export class FairShares {
     return most?.owner
   }
 
+  /** What an owner's cells take. */
+  amountOf(owner: string): number {
+    return this.#owners.get(owner)?.amount ?? 0
+  }
+
   /** Notes what a cell takes now. */
   set(cellId: string, owner: string, amount: number): void {
     this.delete(cellId)
@@ -47,6 +52,6 @@ export class FairShares {
   mayMakeRoom(cellId: string): boolean {
     const cell = this.#cells.get(cellId)
     if (cell === undefined || cell.amount === 0) return false
-    return (this.#owners.get(cell.owner)?.amount ?? 0) > this.#max / this.#owners.size
+    return this.amountOf(cell.owner) > this.#max / this.#owners.size
   }
 }

@@ -14,7 +14,6 @@ import type { JsonBody } from '../body/request-body.ts'
 import type { HttpLimits } from '../handler-options.ts'
 import type { HranaStreams } from '../hrana/hrana-streams.ts'
 import type { BackupCharges } from '../quotas/backup-charges.ts'
-import type { BackupReads } from '../quotas/backup-reads.ts'
 import type { KeptBackups } from '../quotas/kept-backups.ts'
 import type { OpenStreams } from '../quotas/open-streams.ts'
 import type { StoredBytesQuota } from '../quotas/stored-bytes-quota.ts'
@@ -28,7 +27,6 @@ export interface HttpContext {
   readonly service: CellService
   readonly limits: HttpLimits
   readonly backupCharges: BackupCharges
-  readonly backupReads: BackupReads
   readonly restores: BegunRestores
   readonly streams: OpenStreams
   readonly hrana: HranaStreams
@@ -167,18 +165,18 @@ export const {
   action: archiveAction,
   actionWith: archiveActionWith,
   actionWithQuery: archiveActionWithQuery,
-} = actionsOf(ownArchive, asTold)
+} = actionsOf(ownArchive, asShown)
 
 /**
  * Makes routes without and with a body, and with parameters in the query; the others take none.
  *
  * @param admit refuses the call, or returns it with its cell
- * @param told what the sender is told of an error in an admitted call
+ * @param shown what the sender sees of an error in an admitted call
  */
-function actionsOf<C extends Call>(admit: (call: Call) => C, told?: (call: C, error: unknown) => unknown) {
+function actionsOf<C extends Call>(admit: (call: Call) => C, shown?: (call: C, error: unknown) => unknown) {
   const perform = (call: Call, run: (call: C) => Answer | Promise<Answer>) => {
     const admitted = admit(call)
-    return told === undefined ? run(admitted) : telling(admitted, run, told)
+    return shown === undefined ? run(admitted) : showing(admitted, run, shown)
   }
   return {
     action: (run: (call: C) => Answer | Promise<Answer>): Action => ({
@@ -214,16 +212,28 @@ function actionsOf<C extends Call>(admit: (call: Call) => C, told?: (call: C, er
   }
 }
 
-async function telling<C extends Call>(
+async function showing<C extends Call>(
   call: C,
   run: (call: C) => Answer | Promise<Answer>,
-  told: (call: C, error: unknown) => unknown,
+  shown: (call: C, error: unknown) => unknown,
 ): Promise<Answer> {
   try {
     return await run(call)
   } catch (error) {
-    throw told(call, error)
+    throw shown(call, error)
   }
+}
+
+/** Reads of the object store what is stored of a cell, in a turn of the account. @throws as `BackupCharges.read()` */
+export async function readBackups<T>(
+  call: ArchiveCall,
+  read: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const { context, request, accountId } = call
+  return await context.backupCharges.read(accountId, request, async (signal) => {
+    await takeTurn(call, accountId ?? '')
+    return await read(signal)
+  })
 }
 
 /** Waits for the account's turn at the event loop. Its key may have been revoked meanwhile. @throws as `Permit.check()` */
@@ -269,7 +279,7 @@ function ownArchive(call: Call): ArchiveCall {
 const TELLING: readonly CellErrorCode[] = ['backup_not_found', 'invalid_version', 'invalid_request']
 
 /** No account may learn from the kind of refusal whether a cell that is not its own exists. */
-export function asTold(
+export function asShown(
   { accountId, cell }: Pick<ArchiveCall, 'accountId' | 'cell'>,
   error: unknown,
 ): unknown {

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { channels, type RequestTrace, traced } from '../../base/async/channels.ts'
 import type { Clock } from '../../base/clock.ts'
 import { isCellId } from '../../base/files/store-paths.ts'
@@ -23,7 +24,6 @@ import { hranaProblem, isHranaPath, lacksSlash } from '../hrana/hrana-problem.ts
 import { type HranaStream, HranaStreams } from '../hrana/hrana-streams.ts'
 import { servedDocument } from '../openapi/served-document.ts'
 import { BackupCharges } from '../quotas/backup-charges.ts'
-import { BackupReads } from '../quotas/backup-reads.ts'
 import { KeptBackups } from '../quotas/kept-backups.ts'
 import { BodyCharge, MemoryBudgets, type MemoryUse, UnsentCharge } from '../quotas/memory-budgets.ts'
 import { OpenStreams } from '../quotas/open-streams.ts'
@@ -33,8 +33,7 @@ import { BegunRestores } from '../routes/begun-restores.ts'
 import type { NodeView } from '../routes/node/node-view.ts'
 import { RequestCounts, SLOW_MS } from '../routes/node/request-counts.ts'
 import type { Action, Answer, Call, HttpContext } from './action.ts'
-import { type Audience, TENANTS } from './audience.ts'
-import { withCommonHeaders } from './common-headers.ts'
+import { type Audience, Permit, TENANTS } from './audience.ts'
 import { Cors } from './cors.ts'
 import {
   bodyBytes,
@@ -42,10 +41,9 @@ import {
   type HttpResponse,
   NOT_MODIFIED,
   RequestAborted,
+  withCommonHeaders,
 } from './http-message.ts'
-import { Permit } from './permit.ts'
 import { problemResponse, shuttingDown } from './problem.ts'
-import { requestIdOf } from './request-id.ts'
 import { checkScope } from './route-scopes.ts'
 import { type Match, Router } from './router.ts'
 
@@ -100,7 +98,6 @@ export class Application {
       limits,
       storedBytes,
       backupCharges: new BackupCharges(quotas, store.clock),
-      backupReads: new BackupReads(quotas),
       restores: new BegunRestores(store.clock),
       streams: new OpenStreams(limits.streams, options.shutdown),
       hrana: new HranaStreams(store.clock, (stream) => void rollBack(service, stream)),
@@ -140,8 +137,8 @@ export class Application {
     const requestId = requestIdOf(request.header('x-request-id'))
     const match = this.#router.match(request.path)
     const trace = () => ({ requestId, method: request.method, route: match?.resource.path ?? null })
-    return traced<RequestTrace, HttpResponse>(channels.request, trace, (told) =>
-      this.#handle(request, match, requestId, told),
+    return traced<RequestTrace, HttpResponse>(channels.request, trace, (requestTrace) =>
+      this.#handle(request, match, requestId, requestTrace),
     )
   }
 
@@ -149,7 +146,7 @@ export class Application {
     request: HttpRequest,
     match: Match | undefined,
     requestId: string,
-    told: RequestTrace | undefined,
+    requestTrace: RequestTrace | undefined,
   ): Promise<HttpResponse> {
     const startedAt = this.clock.monotonic()
     let response: HttpResponse
@@ -172,7 +169,8 @@ export class Application {
     this.#cors.expose(request, response)
     const ms = this.clock.monotonic() - startedAt
     this.#note(request, match, { requestId, status: response.status, code, ms })
-    if (told !== undefined) Object.assign(told, { accountId: request.accountId, status: response.status })
+    if (requestTrace !== undefined)
+      Object.assign(requestTrace, { accountId: request.accountId, status: response.status })
     return response
   }
 
@@ -328,4 +326,14 @@ function respond(answer: Answer, requestId: string): HttpResponse {
     { status, headers: { ...type, ...headers }, body: answer.json, stream: answer.stream },
     requestId,
   )
+}
+
+/** Ids of common tracing systems. Anything else could smuggle markup or line breaks into logs and pages. */
+const SANE = /^[A-Za-z0-9._:/+=@-]{1,128}$/
+const API_KEY = /_sk_/
+
+/** The id that the client gave its request, if it is well-formed; otherwise a new one. */
+export function requestIdOf(inbound: string | undefined): string {
+  // A request id goes to the log, and an API key must not (invariant 12).
+  return inbound !== undefined && SANE.test(inbound) && !API_KEY.test(inbound) ? inbound : randomUUID()
 }

@@ -77,3 +77,27 @@ export class RequestAborted extends Error {
     super(message, options)
   }
 }
+
+/** Adds the headers that every response has. @returns the same response */
+export function withCommonHeaders(response: HttpResponse, requestId: string): HttpResponse {
+  response.headers['Cache-Control'] = 'no-store'
+  response.headers['X-Content-Type-Options'] = 'nosniff'
+  response.headers['X-Request-Id'] = requestId
+  return response
+}
+
+/**
+ * Runs work that ends when its client goes away. Nobody is told then how it ended, and whatever it ended with is no bug of ours.
+ *
+ * @throws what the work throws; {@link RequestAborted}
+ */
+export async function whileConnected<T>(
+  { signal }: Pick<HttpRequest, 'signal'>,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  try {
+    return await work(signal)
+  } catch (error) {
+    throw signal.aborted ? new RequestAborted() : error
+  }
+}

@@ -1,6 +1,6 @@
 import type { BackupOptions } from '../../backup/versions/backup-types.ts'
 import type { Call } from './action.ts'
-import { whileAsked } from './while-asked.ts'
+import { whileConnected } from './http-message.ts'
 
 /**
  * Backs up, restores or verifies. The owner's command sees the progress, and its end ends the work; a tenant's work goes on without
@@ -12,5 +12,5 @@ export async function transfer<T>(
 ): Promise<T> {
   if (accountId !== undefined) return await run({ permit, requestId })
   const { onProgress } = request
-  return await whileAsked(request, (signal) => run({ signal, onProgress, requestId }))
+  return await whileConnected(request, (signal) => run({ signal, onProgress, requestId }))
 }

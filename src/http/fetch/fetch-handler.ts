@@ -5,8 +5,8 @@ import { BodyBuffer } from '../body/body-buffer.ts'
 import { FileBody } from '../body/file-body.ts'
 import { bodyTooLarge } from '../body/request-body.ts'
 import type { Application } from '../core/application.ts'
-import { chargedStream } from '../core/charged-stream.ts'
 import {
+  type BodyStream,
   bodyBytes,
   type HttpRequest,
   NOT_MODIFIED,
@@ -17,7 +17,7 @@ import { splitTarget } from '../core/request-target.ts'
 import type { HandlerOptions } from '../handler-options.ts'
 import { applicationLoader } from '../server/application-loader.ts'
 import { LINGER_BYTES_MAX, LINGER_MS_MAX } from '../server/linger.ts'
-import { pulled } from './pulled-stream.ts'
+import { chargedStream } from './charged-stream.ts'
 
 /**
  * The HTTP interface as a Fetch handler, for Hono and every other framework that uses `Request` and `Response`. The first
@@ -174,4 +174,32 @@ function withoutFragment(url: string): string {
 
 function lengthOf(header: string | null): number | undefined {
   return header !== null && /^\d+$/.test(header) ? Number(header) : undefined
+}
+
+/** A body without a known end as that of a Response: each piece is made when the one before was taken. */
+export function pulled(
+  application: Application,
+  request: HttpRequest,
+  body: BodyStream,
+): ReadableStream<Uint8Array> {
+  const pieces = body[Symbol.asyncIterator]()
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const { done, value } = await pieces.next()
+        if (done) return controller.close()
+        // It is the server's as soon as it is handed over, so that only the room for it is asked for.
+        const charge = application.reserve(request, { body: value })
+        if (charge === undefined) {
+          body.close()
+          return controller.error(new Error('The account leaves too many answers untaken.'))
+        }
+        charge.keep(0)
+        controller.enqueue(Buffer.from(value))
+      },
+      cancel: () => body.close(),
+    },
+    // Nothing before somebody asks for it.
+    { highWaterMark: 0 },
+  )
 }

@@ -4,6 +4,7 @@ import { Budget } from '../../base/fairness/budget.ts'
 import { TokenBuckets } from '../../base/fairness/token-buckets.ts'
 import { overLimit, TRY_LATER } from '../../base/options/over-limit.ts'
 import type { Quotas } from '../../catalog/account-quotas.ts'
+import { type HttpRequest, whileConnected } from '../core/http-message.ts'
 
 const MIB = 1_048_576
 /** All accounts together may have so many times one account's share of backups under way. */
@@ -20,22 +21,20 @@ export interface FileCharge {
   release(): void
 }
 
-/** Charges accounts for the backups and restores that they request, and for exports and imports. Scheduled backups, and those of the store's owner, are free. */
+/**
+ * Charges accounts for the backups and restores that they request, for exports and imports, and for reads of their backups. Scheduled
+ * backups, and whatever the store's owner asks for, are free.
+ */
 export class BackupCharges {
   readonly #running: Budget | undefined
+  readonly #reads: Budget | undefined
   readonly #mib: TokenBuckets | undefined
   readonly #mibPerSecond: number
 
-  constructor({ backupsAtOnce, backupMibPerSecond = 0 }: Quotas, clock: Clock) {
-    if (backupsAtOnce !== undefined) {
-      this.#running = new Budget({
-        settings: { total: 'four times quotas.backupsAtOnce', perAccount: 'quotas.backupsAtOnce' },
-        unit: 'backups under way',
-        total: backupsAtOnce * SHARES,
-        perAccount: backupsAtOnce,
-        retryAfterMs: RETRY_MS,
-      })
-    }
+  constructor({ backupsAtOnce, backupReadsAtOnce, backupMibPerSecond = 0 }: Quotas, clock: Clock) {
+    this.#running = budgetOf('backupsAtOnce', backupsAtOnce, 'backups under way')
+    const reads = 'plans of restores and lists of backups under way'
+    this.#reads = budgetOf('backupReadsAtOnce', backupReadsAtOnce, reads)
     this.#mibPerSecond = backupMibPerSecond
     if (backupMibPerSecond === 0) return
     const rate = { perSecond: backupMibPerSecond, burst: backupMibPerSecond * BURST_SECONDS }
@@ -76,10 +75,10 @@ export class BackupCharges {
    */
   begin(accountId: string): FileCharge {
     this.#running?.take(accountId, 1)
-    let isHeld = true
+    let isTaken = true
     const release = () => {
-      if (isHeld) this.#running?.release(accountId, 1)
-      isHeld = false
+      if (isTaken) this.#running?.release(accountId, 1)
+      isTaken = false
     }
     try {
       if (this.#mib !== undefined) this.#chargeFirst(accountId, this.#mib)
@@ -92,13 +91,34 @@ export class BackupCharges {
 
   /**
    * Begins what reads the object store: a restore, of which many of an account may wait for their turn, or the search for a
-   * cell that the catalog does not have. Nothing of it is held.
+   * cell that the catalog does not have. It takes no place.
    *
    * @throws `rate_limited` if the account has used up its share
    */
   beginRead(accountId: string): Pick<FileCharge, 'move'> {
     if (this.#mib !== undefined) this.#chargeFirst(accountId, this.#mib)
     return { move: this.#move(accountId) }
+  }
+
+  /**
+   * Plans of restores and pages of backups. One of them may read thousands of objects, so an account has a few under way, and they
+   * end with their clients.
+   *
+   * @param accountId undefined: the store's owner, who has no bound
+   * @throws `rate_limited` if the account has its share under way, `busy` if all accounts have theirs
+   */
+  async read<T>(
+    accountId: string | undefined,
+    request: HttpRequest,
+    read: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    if (accountId !== undefined) this.#reads?.take(accountId, 1)
+    try {
+      return await whileConnected(request, read)
+    } finally {
+      // What was cancelled has ended by now.
+      if (accountId !== undefined) this.#reads?.release(accountId, 1)
+    }
   }
 
   #move(accountId: string): FileCharge['move'] {
@@ -122,4 +142,20 @@ export class BackupCharges {
     }
     mib.take(accountId)
   }
+}
+
+/** @param perAccount undefined: no bound */
+function budgetOf(
+  setting: 'backupsAtOnce' | 'backupReadsAtOnce',
+  perAccount: number | undefined,
+  unit: string,
+): Budget | undefined {
+  if (perAccount === undefined) return undefined
+  return new Budget({
+    settings: { total: `four times quotas.${setting}`, perAccount: `quotas.${setting}` },
+    unit,
+    total: perAccount * SHARES,
+    perAccount,
+    retryAfterMs: RETRY_MS,
+  })
 }

@@ -13,17 +13,12 @@ const CHECKED_CELLS = 4
 export class KeptBackups {
   readonly #max: number
   readonly #requested: RequestedBackups
-  readonly #service: Pick<CellService, 'countRequestedBackups'>
+  readonly #service: Pick<CellService, 'backups'>
   readonly #clock: Clock
   /** By cell, while its backups are made or counted. */
   readonly #made = new Map<string, MadeBackups>()
 
-  constructor(
-    max: number,
-    requested: RequestedBackups,
-    service: Pick<CellService, 'countRequestedBackups'>,
-    clock: Clock,
-  ) {
+  constructor(max: number, requested: RequestedBackups, service: Pick<CellService, 'backups'>, clock: Clock) {
     this.#max = max
     this.#requested = requested
     this.#service = service
@@ -67,7 +62,7 @@ export class KeptBackups {
     for (const each of new Set([cellId, ...others])) {
       await this.#during(each, async (made) => {
         const endedBefore = made.ended
-        const stored = await this.#service.countRequestedBackups(each)
+        const stored = await this.#service.backups.countRequested(each)
         // The listing may lack those that had not ended before it.
         this.#requested.lower(each, stored + made.begun - endedBefore, this.#clock.now())
       })

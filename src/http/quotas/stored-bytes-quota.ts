@@ -5,7 +5,6 @@ import { CellError, isCellError } from '../../errors.ts'
 import type { CellService, ExecuteOptions } from '../../service/cell-service.ts'
 import { type CellOperation, READ_OPERATIONS, type ResultOf, routeOf } from '../../service/operations.ts'
 import type { CellDirectory } from '../../store/cells/cell-directory.ts'
-import { ReservedBytes } from '../body/reserved-bytes.ts'
 import { StoredBytes } from './stored-bytes.ts'
 
 /** Of the room that is left, what all first runs of operations may take together, so that no number of small ones keeps out a large one. */
@@ -72,19 +71,19 @@ export class StoredBytesQuota {
 
   /** For one import or restore: its bytes count before a cell has them, so that several at once share what is left. */
   arrival(accountId: string): Arrival {
-    const held = this.#reserved.of(accountId)
+    const own = this.#reserved.of(accountId)
     let cell: string | undefined
     const release = () => {
       if (cell !== undefined && this.#arrivals.get(cell) === release) this.#arrivals.delete(cell)
-      held.set(0)
+      own.set(0)
     }
     const take = (cellId: string, bytes: number, replaced = 0) => {
       const max = this.#maxOf(accountId)
       if (max === undefined) return
-      const usage = this.#usageOf(accountId) - held.bytes - replaced
+      const usage = this.#usageOf(accountId) - own.bytes - replaced
       const has = `The account stores or is about to store ${usage} bytes, and this database has ${bytes}`
       if (bytes > replaced && usage + bytes > max) throw quotaExceeded('bytesMax', has, max, usage)
-      held.set(Math.max(0, bytes - replaced))
+      own.set(Math.max(0, bytes - replaced))
       cell = cellId
       this.#arrivals.set(cellId, release)
     }
@@ -109,14 +108,9 @@ export class StoredBytesQuota {
       deleteCell: (cellId, options) => service.deleteCell(cellId, options),
       confirmCell: (cellId) => service.confirmCell(cellId),
       confirmRecord: (cellId) => service.confirmRecord(cellId),
-      backup: (cellId, kind, options) => service.backup(cellId, kind, options),
-      restore: (cellId, options) => service.restore(cellId, options),
-      planRestore: (cellId, options) => service.planRestore(cellId, options),
-      recover: (cellId) => service.recover(cellId),
-      verify: (cellId, options) => service.verify(cellId, options),
-      listBackups: (cellId, page, signal) => service.listBackups(cellId, page, signal),
-      countRequestedBackups: (cellId) => service.countRequestedBackups(cellId),
-      latestBackup: (cellId, signal) => service.latestBackup(cellId, signal),
+      get backups() {
+        return service.backups
+      },
     }
   }
 
@@ -227,5 +221,37 @@ export class StoredBytesQuota {
     return index === undefined
       ? error
       : new CellError(error.code, error.message, { ...error.details, index, cause })
+  }
+}
+
+/** A part of what an account has reserved. */
+export interface Reservation {
+  readonly bytes: number
+  /** 0 ends it. */
+  set(bytes: number): void
+}
+
+/** Bytes that accounts do not store yet but may be about to, so that all that is under way counts together. */
+export class ReservedBytes {
+  readonly #sums = new Map<string, number>()
+
+  sumOf(accountId: string): number {
+    return this.#sums.get(accountId) ?? 0
+  }
+
+  /** @returns a new reservation, of 0 bytes */
+  of(accountId: string): Reservation {
+    let own = 0
+    return {
+      get bytes() {
+        return own
+      },
+      set: (bytes) => {
+        const sum = this.sumOf(accountId) + bytes - own
+        if (sum === 0) this.#sums.delete(accountId)
+        else this.#sums.set(accountId, sum)
+        own = bytes
+      },
+    }
   }
 }

@@ -14,12 +14,10 @@ import {
   ok,
   takeTurn,
 } from '../core/action.ts'
-import { logAccountChange, logKeyChange } from '../core/change-log.ts'
-import { encodeCreatedKey, refuseIdempotency } from './api-key-actions.ts'
-import { inBodyTerms, scopeFields, scopeOptions } from './key-scope-body.ts'
+import { createKeyOf, createStrictSchema } from './api-key-actions.ts'
+import { logAccountChange } from './change-log.ts'
 
 const createSchema = z.strictObject({ name: name.nullish() })
-const createKeySchema = z.strictObject({ name: name.nullish(), ...scopeFields })
 const quota = integer.nullish()
 const quotasSchema = z.strictObject({
   cells_max: quota,
@@ -80,20 +78,9 @@ export const setQuotas = accountsActionWith(quotasSchema, async (call, body) => 
 })
 
 /** Without it, an account that was made over HTTP could not be used. */
-export const createKeyOfAccount = accountsActionWith(createKeySchema, async (call, body) => {
-  refuseIdempotency(call)
-  const { context, permit } = call
-  const { store } = context
-  const { id } = accountOf(call)
-  const given = { name: body.name ?? undefined, ...scopeOptions(body) }
-  const created = await store.inTurn(id, () => {
-    permit?.check()
-    const options = { ...given, by: permit?.scopeToGive() }
-    return store.durably(() => inBodyTerms(() => store.apiKeys.create(id, options)))
-  })
-  logKeyChange(call, 'created', { id: created.id, accountId: id })
-  return { ...ok(encodeCreatedKey(created)), status: 201 }
-})
+export const createKeyOfAccount = accountsActionWith(createStrictSchema, (call, body) =>
+  createKeyOf(accountOf(call).id, call, body),
+)
 
 /** @throws `account_not_found` */
 function accountOf({ context: { store }, segments }: Call): AccountRecord {

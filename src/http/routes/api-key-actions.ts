@@ -17,6 +17,7 @@ import type {
   RotatedKeyDocument,
 } from '../answers/api-key-answers.ts'
 import {
+  type Answer,
   accountAction,
   accountActionWith,
   accountActionWithQuery,
@@ -24,20 +25,29 @@ import {
   ok,
   takeTurn,
 } from '../core/action.ts'
-import { logKeyChange } from '../core/change-log.ts'
 import { IDEMPOTENCY_HEADER } from '../core/idempotency.ts'
+import { logKeyChange } from './change-log.ts'
 import { decodeExpiry, inBodyTerms, scopeFields, scopeOptions } from './key-scope-body.ts'
 
 /** Row 1 of the contract: it ignores unknown fields. */
 const createSchema = z.looseObject({ name: nameField.nullish(), ...scopeFields })
+export const createStrictSchema = z.strictObject(createSchema.shape)
 export const rotateSchema = z.strictObject({
   grace_ms: integer.optional(),
   expires_at: scopeFields.expires_at,
 })
 
-export const createApiKey = accountActionWith(createSchema, async (call, body) => {
+export const createApiKey = accountActionWith(createSchema, (call, body) =>
+  createKeyOf(call.accountId, call, body),
+)
+
+export async function createKeyOf(
+  accountId: string,
+  call: Call,
+  body: z.infer<typeof createStrictSchema>,
+): Promise<Answer> {
   refuseIdempotency(call)
-  const { context, accountId, permit } = call
+  const { context, permit } = call
   const { store } = context
   const given = { name: body.name ?? undefined, ...scopeOptions(body) }
   const created = await store.inTurn(accountId, () => {
@@ -47,7 +57,7 @@ export const createApiKey = accountActionWith(createSchema, async (call, body) =
   })
   logKeyChange(call, 'created', { id: created.id, accountId })
   return { ...ok(encodeCreatedKey(created)), status: 201 }
-})
+}
 
 export const rotateApiKey = accountActionWith(rotateSchema, async (call, body) => {
   refuseIdempotency(call)
@@ -68,7 +78,7 @@ export function rotateOptions({ grace_ms, expires_at }: z.infer<typeof rotateSch
   return definedOnly({ graceMs: grace_ms, expiresAt: decodeExpiry(expires_at) })
 }
 
-export function refuseIdempotency({ request }: Call): void {
+function refuseIdempotency({ request }: Call): void {
   if (request.header(IDEMPOTENCY_HEADER) === undefined) return
   throw new CellError(
     'idempotency_not_supported',

@@ -9,7 +9,7 @@ import {
   cellActionWith,
   emptyBody,
   ok,
-  takeTurn,
+  readBackups,
 } from '../core/action.ts'
 import { transfer } from '../core/transfer.ts'
 
@@ -22,7 +22,7 @@ function backUpAs(kind: BackupKind): Action {
     const { context, cellId, accountId } = call
     const { service, backupCharges, keptBackups } = context
     const origin = accountId === undefined ? 'owner' : 'tenant'
-    const backup = (options: MakeBackupOptions) => service.backup(cellId, kind, { ...options, origin })
+    const backup = (options: MakeBackupOptions) => service.backups[kind](cellId, { ...options, origin })
     if (accountId === undefined) return ok(encodeBackup(await transfer(call, backup)))
     const cellBytes = async () => (await service.describe(cellId)).sizeBytes
     const counted = (onProgress: MakeBackupOptions['onProgress']) => {
@@ -34,15 +34,14 @@ function backUpAs(kind: BackupKind): Action {
 }
 
 export const listBackups = archiveActionWithQuery(['cursor', 'limit'], async (call, query) => {
-  const { context, request, accountId, cellId } = call
-  const { service, store, limits, backupReads } = context
+  const { context, accountId, cellId } = call
+  const { service, store, limits } = context
   const limit = query.limit(limits.pageDefault, store.settings.limits.pageMax)
   const page = definedOnly({ cursor: query.text('cursor'), limit, accountId })
-  const list = await backupReads.run(accountId, request, async (signal) => {
-    await takeTurn(call, accountId ?? '')
+  const list = await readBackups(call, async (signal) => {
     // Only the object store can say whether there is such a cell.
     if (call.cell === undefined && accountId !== undefined) context.backupCharges.beginRead(accountId)
-    return await service.listBackups(cellId, page, signal)
+    return await service.backups.list(cellId, { ...page, signal })
   })
   return ok(encodeBackupPage(list))
 })

@@ -5,10 +5,10 @@ import { definedOnly } from '../../base/options/option-shapes.ts'
 import { cellNotFound } from '../../catalog/cell-registry.ts'
 import { parseFields, text } from '../../service/json/fields.ts'
 import { checkedByHand, noted } from '../../service/json/schema-notes.ts'
-import { decodeTime, time } from '../../service/json/time-field.ts'
+import { decodeTime, time } from '../../service/json/time.ts'
 import type { CreatedCell } from '../../store/cells/cell-creations.ts'
 import type { CreateCellOptions } from '../../store/cells/cell-directory.ts'
-import { type AccountCall, asTold } from '../core/action.ts'
+import { type AccountCall, asShown } from '../core/action.ts'
 
 const sourceSchema = z.strictObject({
   cell_id: text,
@@ -58,7 +58,7 @@ export async function branchCell(
       },
     })
   } catch (error) {
-    throw asTold({ accountId, cell: store.findCell(source.cellId) }, error)
+    throw asShown({ accountId, cell: store.findCell(source.cellId) }, error)
   } finally {
     charge.move(moved)
     arrival?.release()

@@ -26,9 +26,9 @@ import {
   ok,
   takeTurn,
 } from '../core/action.ts'
-import { logCellChange } from '../core/change-log.ts'
 import { fingerprintOf, IDEMPOTENCY_HEADER, parseIdempotencyKey } from '../core/idempotency.ts'
 import { branchCell, sourceField } from './branch-actions.ts'
+import { logCellChange } from './change-log.ts'
 
 const COLLECTION = '/v1/databases'
 
@@ -206,7 +206,7 @@ async function lastBackup(
 }
 
 async function newestBackup({ context, cellId }: CellCall): Promise<DescribedCellDocument['last_backup']> {
-  const last = await context.service.latestBackup(cellId)
+  const last = await context.service.backups.latest(cellId)
   return last === undefined
     ? null
     : { version: last.version, kind: last.kind, created_at: timeOf(last.createdAt) }

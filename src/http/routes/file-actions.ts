@@ -5,11 +5,11 @@ import type { ExportedFile } from '../../store/cells/cell-export.ts'
 import type { ImportCellOptions } from '../../store/cells/cell-imports.ts'
 import { FileBody, SQLITE_TYPE } from '../body/file-body.ts'
 import { type Answer, type Call, type CellCall, cellAction, ofAccount } from '../core/action.ts'
-import { logCellChange } from '../core/change-log.ts'
+import { whileConnected } from '../core/http-message.ts'
 import { IDEMPOTENCY_HEADER } from '../core/idempotency.ts'
-import { whileAsked } from '../core/while-asked.ts'
 import type { FileCharge } from '../quotas/backup-charges.ts'
 import { encodeCell } from './cell-actions.ts'
+import { logCellChange } from './change-log.ts'
 
 /** More time for every export, whatever its rate. */
 const SLOW_START_MS = 60_000
@@ -30,7 +30,7 @@ export const exportCell = cellAction(async (call) => {
   }
   try {
     // A client that goes away ends its export: nobody else could take the file.
-    exported = await whileAsked(call.request, (signal) =>
+    exported = await whileConnected(call.request, (signal) =>
       context.service.exportCell(cellId, { ...progressOf(call), signal, permit }),
     )
   } catch (error) {
@@ -112,7 +112,7 @@ export async function receive(
     const onBytes = (bytes: number) => {
       received = bytes
     }
-    const id = await whileAsked(request, (signal) =>
+    const id = await whileConnected(request, (signal) =>
       context.service.importCell(request.stream(), { ...options, signal, onBytes }),
     )
     logCellChange(call, 'a cell is imported', id, { sizeBytes: received })

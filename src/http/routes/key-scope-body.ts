@@ -2,7 +2,7 @@ import * as z from 'zod'
 import type { KeyScopeOptions } from '../../auth/key-scope.ts'
 import { definedOnly } from '../../base/options/option-shapes.ts'
 import { CellError } from '../../errors.ts'
-import { decodeTime, time } from '../../service/json/time-field.ts'
+import { decodeTime, time } from '../../service/json/time.ts'
 
 /** The fields of a key's scope in a body. What they allow together is checked by the library. */
 export const scopeFields = {

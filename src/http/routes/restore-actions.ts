@@ -10,8 +10,7 @@ import { definedOnly } from '../../base/options/option-shapes.ts'
 import { cellNotFound } from '../../catalog/cell-registry.ts'
 import { CellError } from '../../errors.ts'
 import { flag, text } from '../../service/json/fields.ts'
-import { durationOf, timeOf } from '../../service/json/time.ts'
-import { decodeTime, time } from '../../service/json/time-field.ts'
+import { decodeTime, durationOf, time, timeOf } from '../../service/json/time.ts'
 import type {
   RestoreDocument,
   RestorePlanDocument,
@@ -22,11 +21,10 @@ import {
   type ArchiveCall,
   archiveAction,
   archiveActionWith,
-  asTold,
+  asShown,
   ok,
-  takeTurn,
+  readBackups,
 } from '../core/action.ts'
-import { prefersAsync } from '../core/prefer.ts'
 import { transfer } from '../core/transfer.ts'
 import type { BegunRestore } from './begun-restores.ts'
 
@@ -73,9 +71,11 @@ export const restore = archiveActionWith(restoreSchema, async (call, body) => {
     }
     try {
       const options = { signal, onProgress, permit, requestId, ...wanted }
-      return await context.service.restore(cellId, options)
+      const restored = await context.service.backups.restore(cellId, options)
+      await context.service.confirmRecord(cellId)
+      return restored
     } catch (error) {
-      throw asTold(call, error)
+      throw asShown(call, error)
     } finally {
       charge?.move(moved)
       arrival?.release()
@@ -93,11 +93,10 @@ export const restore = archiveActionWith(restoreSchema, async (call, body) => {
  * @throws `cell_not_found`
  */
 async function checkBackups(call: ArchiveCall): Promise<void> {
-  const { context, request, accountId, cellId } = call
-  await context.backupReads.run(accountId, request, async (signal) => {
-    await takeTurn(call, accountId ?? '')
-    await context.service.listBackups(cellId, definedOnly({ accountId, limit: 1 }), signal)
-  })
+  const { context, accountId, cellId } = call
+  await readBackups(call, (signal) =>
+    context.service.backups.list(cellId, definedOnly({ accountId, limit: 1, signal })),
+  )
 }
 
 /** @throws `invalid_request` for a time that is none */
@@ -108,11 +107,10 @@ function decodeMoment({ version, timestamp: text }: RestoreBody) {
 
 /** What the restore would do. */
 async function plan(call: ArchiveCall, options: PlanOptions): Promise<Answer> {
-  const { context, request, accountId, cellId } = call
-  const planned = await context.backupReads.run(accountId, request, async (signal) => {
-    await takeTurn(call, accountId ?? '')
-    return await context.service.planRestore(cellId, { ...options, signal })
-  })
+  const { context, cellId } = call
+  const planned = await readBackups(call, (signal) =>
+    context.service.backups.plan(cellId, { ...options, signal }),
+  )
   // For a moment it may have waited for long, until the account could ship.
   call.permit?.check()
   return ok(encodePlan(planned))
@@ -205,4 +203,15 @@ function encodeStatus({ id, startedAt, progress, end }: BegunRestore): RestoreSt
     result: outcome !== undefined && 'result' in outcome ? encodeRestore(outcome.result) : null,
     problem: outcome !== undefined && 'problem' in outcome ? outcome.problem : null,
   }
+}
+
+/**
+ * Whether the client asks for an answer before the work is done: RFC 7240, `Prefer: respond-async`. Preferences are separated
+ * by commas, and a quoted value may hold any text.
+ */
+export function prefersAsync(header: string | undefined): boolean {
+  if (header === undefined) return false
+  // A quote that nothing closes takes the rest. So it always matches, and no header is read again from each of its quotes.
+  const preferences = header.replaceAll(/"(?:[^"\\]|\\.?)*(?:"|$)/g, '""').split(',')
+  return preferences.some((each) => /^\s*respond-async\s*(?:=\s*(?:""\s*)?)?(?:;|$)/i.test(each))
 }

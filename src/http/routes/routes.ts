@@ -16,9 +16,7 @@ import { createCell, deleteCell, getCell, listCells, renameCell } from './cell-a
 import { cellRequest } from './cell-requests.ts'
 import { watchChanges } from './change-actions.ts'
 import { exportCell, importCell } from './file-actions.ts'
-import { healthz, readyz } from './node/health-actions.ts'
-import { getOpenApi } from './node/openapi-action.ts'
-import { getNodeStatus } from './node/status-actions.ts'
+import { getNodeStatus, getOpenApi, healthz, readyz } from './node/node-actions.ts'
 import { getRetention, pin, unpin } from './owner/retention-actions.ts'
 import { cancelRestore, getRestore, restore } from './restore-actions.ts'
 

@@ -4,8 +4,7 @@ import type { Duplex } from 'node:stream'
 import { overLimit, TRY_LATER } from '../../base/options/over-limit.ts'
 import { CellError } from '../../errors.ts'
 import type { Application } from '../core/application.ts'
-import { withCommonHeaders } from '../core/common-headers.ts'
-import { bodyBytes, type HttpResponse } from '../core/http-message.ts'
+import { bodyBytes, type HttpResponse, withCommonHeaders } from '../core/http-message.ts'
 import { problemResponse } from '../core/problem.ts'
 import type { ConnectionOrder } from './connection-order.ts'
 import { LINGER_MS_MAX } from './linger.ts'
@@ -32,7 +31,7 @@ export class ClientErrors {
     this.#refused.add(socket)
     // Node.js no longer listens to a socket that it has handed over, and an error without a listener ends the process.
     socket.on('error', () => {})
-    const response = this.#order.owed(socket)
+    const response = this.#order.unanswered(socket)
     // Its client has sent a part of a request, and has gone.
     const isGone =
       error.code === 'ECONNRESET' || (error.code === 'HPE_INVALID_EOF_STATE' && response === undefined)

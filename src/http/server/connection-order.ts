@@ -26,7 +26,7 @@ export class ConnectionOrder {
   }
 
   /** The latest answer of a connection that has not gone out whole. */
-  owed(socket: Duplex): ServerResponse | undefined {
+  unanswered(socket: Duplex): ServerResponse | undefined {
     const latest = this.#latest.get(socket)
     return latest?.writableFinished === false ? latest : undefined
   }

@@ -78,7 +78,7 @@ export class NodeServer {
     this.#server.timeout = limits.stalledMs
     this.#server.on('timeout', (socket) => {
       // A client whose answer is not ready is not stalled. Every other one has had its time.
-      if (order.owed(socket) === undefined || socket.writableLength > 0) socket.destroy()
+      if (order.unanswered(socket) === undefined || socket.writableLength > 0) socket.destroy()
     })
     this.#server.maxRequestsPerSocket = limits.requestsMax
     this.#server.maxConnections = limits.connectionsMax + toldOver(limits.connectionsMax)

@@ -1,5 +1,6 @@
 import { LruCache } from '../../base/lru-cache.ts'
 import { overLimit, TRY_LATER } from '../../base/options/over-limit.ts'
+import { FairShares } from '../../engine/commits/fair-shares.ts'
 import { transactionLost } from '../../engine/holds/hold.ts'
 import type { CellError } from '../../errors.ts'
 import type { Cell } from '../../store/open/cell.ts'
@@ -11,6 +12,7 @@ const ENDED_MAX = 10_000
 
 interface OpenHold extends SessionHold {
   cellId: string
+  accountId: string
 }
 
 /** Who runs an operation in a session. */
@@ -26,10 +28,11 @@ export class OpenHolds {
   readonly #limits: HoldLimits
   readonly #open = new Map<string, OpenHold>()
   readonly #ended = new LruCache<CellError>(2 * ENDED_MAX)
-  readonly #ofAccount = new Map<string, number>()
+  readonly #shares: FairShares
 
   constructor(limits: HoldLimits = DEFAULT_HOLD_LIMITS) {
     this.#limits = limits
+    this.#shares = new FairShares(limits.total)
   }
 
   /**
@@ -54,12 +57,12 @@ export class OpenHolds {
       const result = operation(session)
       isDone = true
       if (session.open !== undefined && session.open !== known)
-        this.#keep(id, { ...session.open, cellId: cell.id }, accountId)
+        this.#keep(id, { ...session.open, cellId: cell.id, accountId })
       return result
     } finally {
       // Nobody has heard of one that it has begun.
       if (!isDone && session.open !== known) session.open?.hold.rollback()
-      if (known?.hold.ended !== undefined && this.#open.get(id) === known) this.#open.delete(id)
+      if (known?.hold.ended !== undefined) this.#forget(id, known)
     }
   }
 
@@ -68,23 +71,35 @@ export class OpenHolds {
     else throw this.#ended.get(id) ?? transactionLost('the process that had it has ended')
   }
 
-  #keep(id: string, open: OpenHold, accountId: string): void {
-    const count = this.#ofAccount.get(accountId) ?? 0
+  #keep(id: string, open: OpenHold): void {
+    const { accountId, hold } = open
+    const count = this.#shares.amountOf(accountId)
     if (count >= this.#limits.perAccount) {
-      open.hold.rollback()
+      hold.rollback()
       throw tooMany(count, this.#limits)
     }
-    this.#ofAccount.set(accountId, count + 1)
     this.#open.set(id, open)
-    void open.hold.over.then(() => this.#forget(id, open, accountId))
+    this.#shares.set(id, accountId, 1)
+    void hold.over.then(() => this.#forget(id, open))
+    if (this.#shares.isExceeded) this.#makeRoom()
   }
 
-  #forget(id: string, open: OpenHold, accountId: string): void {
-    if (this.#open.get(id) === open) this.#open.delete(id)
+  /** Ends the oldest one of the account that has most of them. */
+  #makeRoom(): void {
+    const { heaviest } = this.#shares
+    for (const [id, open] of this.#open) {
+      if (open.accountId !== heaviest) continue
+      open.hold.end(transactionLost('too many transactions were open on this node'))
+      this.#forget(id, open)
+      return
+    }
+  }
+
+  #forget(id: string, open: OpenHold): void {
+    if (this.#open.get(id) !== open) return
+    this.#open.delete(id)
+    this.#shares.delete(id)
     this.#ended.set(id, open.hold.ended as CellError)
-    const left = (this.#ofAccount.get(accountId) ?? 1) - 1
-    if (left === 0) this.#ofAccount.delete(accountId)
-    else this.#ofAccount.set(accountId, left)
   }
 }
 

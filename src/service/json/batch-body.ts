@@ -3,6 +3,7 @@ import type { ResultLimits } from '../../base/options/limits.ts'
 import { CellError } from '../../errors.ts'
 import type { BatchableOperation } from '../operations.ts'
 import { parseFields, text } from './fields.ts'
+import { deleteAnswer, expireAnswer, foundAnswer, incrAnswer, putAnswer } from './kv-answers.ts'
 import {
   conditionalPutSchema,
   decodeExpire,
@@ -13,37 +14,53 @@ import {
   incrSchema,
   keySchema,
 } from './kv-body.ts'
+import { noted } from './schema-notes.ts'
+import { sqlAnswer } from './sql-answers.ts'
 import { decodeStatement, type StatementContext, sqlSchema } from './sql-body.ts'
 
-/** The fields of each kind of operation; those of `kindSchema` have been checked. */
-const kind = { kv: text }
-const keyedPutSchema = conditionalPutSchema.extend(kind)
-const keyedIncrSchema = incrSchema.extend(kind)
-const keyedExpireSchema = expireSchema.extend(kind)
-const keyedDeleteSchema = deleteSchema.extend(kind)
-const keyedGetdelSchema = keySchema.extend(kind)
+/** A kind of KV operation in a batch: its fields, how they are read, and what answers it. */
+interface Kind<Schema extends z.ZodObject = z.ZodObject> {
+  schema: Schema
+  answer: z.ZodType
+  decode(body: z.infer<Schema>, exact: boolean, at: string): BatchableOperation
+}
+
+const KINDS: Readonly<Record<string, Kind>> = {
+  put: kind(conditionalPutSchema, putAnswer, (body) => decodePut(body.key, body, body.if_version)),
+  incr: kind(incrSchema, incrAnswer, (body, exact, at) => decodeIncr(body, exact, `${at}.delta`)),
+  expire: kind(expireSchema, expireAnswer, decodeExpire),
+  delete: kind(deleteSchema, deleteAnswer, ({ key, if_version }) => ({
+    op: 'kv.delete',
+    key,
+    ifVersion: if_version,
+  })),
+  getdel: kind(keySchema, foundAnswer, ({ key }) => ({ op: 'kv.getdel', key })),
+}
+
+/** So that a kind's reader has the type of its fields, and the table one type. */
+function kind<S extends z.ZodObject>(schema: S, answer: z.ZodType, decode: Kind<S>['decode']): Kind {
+  return { schema: schema.extend({ kv: text }), answer, decode: decode as Kind['decode'] }
+}
+
+const NAMES = Object.keys(KINDS)
+const QUOTED = NAMES.map((name) => `"${name}"`)
 /** Drops the other fields: which are known depends on the kind. */
 const kindSchema = z.object({
   sql: z.unknown().optional(),
-  kv: z
-    .enum(['put', 'incr', 'expire', 'delete', 'getdel'], {
-      error: 'must be "put", "incr", "expire", "delete" or "getdel"',
-    })
-    .optional(),
+  kv: z.enum(NAMES, { error: `must be ${QUOTED.slice(0, -1).join(', ')} or ${QUOTED.at(-1)}` }).optional(),
 })
 
 /** One operation of a batch, as {@link decodeOperation} reads it. */
 export function operationShape(): z.ZodType {
-  const keyed = (kv: string, schema: z.ZodObject) => schema.extend({ kv: z.literal(kv) })
-  return z.union([
-    sqlSchema,
-    keyed('put', keyedPutSchema),
-    keyed('incr', keyedIncrSchema),
-    keyed('expire', keyedExpireSchema),
-    keyed('delete', keyedDeleteSchema),
-    keyed('getdel', keyedGetdelSchema),
-  ])
+  const kinds = Object.entries(KINDS).map(([kv, { schema }]) => schema.extend({ kv: z.literal(kv) }))
+  return z.union([sqlSchema, ...kinds])
 }
+
+export const batchAnswer = z.object({
+  results: noted(z.array(z.union([sqlAnswer, ...Object.values(KINDS).map(({ answer }) => answer)])), {
+    description: 'For each operation what it would answer alone.',
+  }),
+})
 
 /** What decoding an operation of a batch needs besides the operation. */
 export interface DecodeOptions extends StatementContext {
@@ -70,26 +87,10 @@ function decode(value: unknown, at: string, { exact, limits, result }: DecodeOpt
   if ((kv === undefined) === (sql === undefined)) {
     throw new CellError('invalid_request', `${at} must have either sql or kv.`, { field: at })
   }
-  switch (kv) {
-    case undefined: {
-      const body = parseFields(sqlSchema, value, at)
-      return { op: 'sql', ...decodeStatement(body, { exact, limits }, `${at}.`), limits: result }
-    }
-    case 'put': {
-      const body = parseFields(keyedPutSchema, value, at)
-      return decodePut(body.key, body, body.if_version)
-    }
-    case 'incr':
-      return decodeIncr(parseFields(keyedIncrSchema, value, at), exact, `${at}.delta`)
-    case 'expire':
-      return decodeExpire(parseFields(keyedExpireSchema, value, at))
-    case 'delete': {
-      const { key, if_version } = parseFields(keyedDeleteSchema, value, at)
-      return { op: 'kv.delete', key, ifVersion: if_version }
-    }
-    case 'getdel':
-      return { op: 'kv.getdel', key: parseFields(keyedGetdelSchema, value, at).key }
-  }
+  const found = kv === undefined ? undefined : KINDS[kv]
+  if (found !== undefined) return found.decode(parseFields(found.schema, value, at), exact, at)
+  const body = parseFields(sqlSchema, value, at)
+  return { op: 'sql', ...decodeStatement(body, { exact, limits }, `${at}.`), limits: result }
 }
 
 function withIndex(error: unknown, index: number): unknown {

@@ -1,9 +1,8 @@
 import * as z from 'zod'
 import { count, duration, wideInteger } from './answer-fields.ts'
-import { deleteAnswer, expireAnswer, foundAnswer, incrAnswer, putAnswer } from './kv-answers.ts'
 import { noted } from './schema-notes.ts'
 
-/** The answers to statements and batches. The encoders in documents.ts have their types. */
+/** The answer to a statement. The encoder in documents.ts has its type. */
 
 const value = noted(
   z.union([z.string(), z.number(), z.null(), z.object({ type: z.literal('blob'), base64: z.string() })]),
@@ -27,14 +26,5 @@ export const sqlAnswer = noted(
   }),
   { id: 'SqlResult' },
 )
-
-export const batchAnswer = z.object({
-  results: noted(
-    z.array(z.union([sqlAnswer, putAnswer, incrAnswer, expireAnswer, deleteAnswer, foundAnswer])),
-    {
-      description: 'For each operation what it would answer alone.',
-    },
-  ),
-})
 
 export type SqlDocument = z.infer<typeof sqlAnswer>

@@ -13,7 +13,7 @@ import {
 import type { StorePaths } from '../../base/files/store-paths.ts'
 import { ReservedSchema } from '../../engine/reserved-schema.ts'
 import { addVersions, KV_SCHEMA } from '../../kv/queries.ts'
-import { randomStart } from '../../kv/versions.ts'
+import { randomStart } from '../../kv/statements.ts'
 import { orNoRoom } from './no-room.ts'
 
 /** The schema of a cell. */

@@ -17,8 +17,8 @@ import type { MemoryBound } from '../../engine/open-memory.ts'
 import type { QuarantineState } from '../../engine/quarantine.ts'
 import type { CommitChanges } from '../../engine/watch/commit-recorder.ts'
 import { CellError, isCellError } from '../../errors.ts'
-import { collectExpired } from '../../kv/expiry-collector.ts'
-import type { ExpiryHints } from '../../kv/expiry-hints.ts'
+import { collectExpired } from '../../kv/expiry/expiry-collector.ts'
+import type { ExpiryHints } from '../../kv/expiry/expiry-hints.ts'
 import type { Spool } from '../cells/spool.ts'
 import { databaseSettings, type StoreSettings } from '../settings/settings.ts'
 import type { CellsFolder } from '../start/cells-folder.ts'
@@ -318,9 +318,9 @@ export class LocalCells implements CellProvider {
     const reason = isQuarantined ? err.details.reason : undefined
     const what =
       reason === 'io_error'
-        ? 'disk error: the cell is kept closed until a check proves its files whole'
+        ? 'disk error: the cell is quarantined until a check proves its files whole'
         : isQuarantined
-          ? 'the cell is damaged; it is kept closed until it is restored'
+          ? 'the cell is damaged: it is quarantined until it is restored'
           : 'upkeep of the cell failed'
     this.settings.log.error({ cellId: id, err }, what)
   }

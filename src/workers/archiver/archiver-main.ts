@@ -1,5 +1,8 @@
 import { Archiver, type JobOptions } from '../../backup/archiver/archiver.ts'
 import { BackupDestination } from '../../backup/archiver/backup-destination.ts'
+import type { CellPort } from '../../backup/archiver/cell-port.ts'
+import type { CollectedLook } from '../../backup/changes/log/cell-log.ts'
+import { type PackedPiece, unpackLogs } from '../../backup/changes/log/packed-logs.ts'
 import { BackupProgressTable } from '../../backup/changes/progress-table.ts'
 import { FileDatabaseReader } from '../../backup/create/database-reader.ts'
 import { EpochGuard } from '../../backup/fence/epoch-guard.ts'
@@ -15,27 +18,40 @@ import { joinWorkers } from '../../catalog/workers-lock.ts'
 import type {
   ArchiverJob,
   ArchiverSettings,
+  CellCall,
   FromArchiver,
   ToArchiver,
 } from '../protocol/archiver-protocol.ts'
 import { dieWithout, listenToNode, writeToNode } from '../protocol/child-side.ts'
 import { logToNode } from '../protocol/log-message.ts'
+import { OpenCalls } from '../protocol/open-calls.ts'
 import { Outbox } from '../protocol/outbox.ts'
 import { toWireError } from '../protocol/wire-error.ts'
 import { CheckProcesses } from './check-processes.ts'
-import { RemoteCells } from './remote-cells.ts'
 
 const outbox = new Outbox<FromArchiver>(systemClock, writeToNode)
 const send = (message: FromArchiver) => outbox.send(message)
 const sendSoon = (message: FromArchiver) => outbox.postSoon(message)
 const log = logToNode(send)
 
+const calls = new OpenCalls<unknown>()
+/** The archiver's way to the cells of its node: each call is a message, and so is its answer. */
+const cells = new Proxy({} as CellPort, {
+  get:
+    (_, method) =>
+    async (...args: unknown[]) => {
+      const { id, promise } = calls.begin(undefined)
+      send({ type: 'call', id, call: { method, args } as CellCall })
+      const answer = await promise
+      return method === 'collectLogs' ? unpackLogs(answer as CollectedLook<PackedPiece>) : answer
+    },
+})
+
 /**
  * The archiver: a process that does the work of backups and restores for its node. It runs no SQL of a tenant and opens
- * no cell; the workers do what concerns an open cell (remote-cells.ts). It ends when the node ends.
+ * no cell; the workers do what concerns an open cell. It ends when the node ends.
  */
 class ArchiverMain {
-  readonly #cells = new RemoteCells(send)
   readonly #aborts = new Map<number, AbortController>()
   #parts:
     | { archiver: Archiver; destination: BackupDestination; state: LocalState; guard: EpochGuard }
@@ -63,7 +79,7 @@ class ArchiverMain {
         void this.#flush(message)
         break
       case 'answer':
-        this.#cells.answer(message)
+        calls.settle(message)
         break
       case 'ping':
         send({ type: 'pong' })
@@ -104,7 +120,7 @@ class ArchiverMain {
     destination.moved.listen(() => send({ type: 'moved' }))
     const archiver = new Archiver({
       destination,
-      cells: this.#cells.port,
+      cells,
       paths: (id) => paths.cell(id),
       openReader: (_id, { databasePath }) => FileDatabaseReader.open(databasePath),
       limits,

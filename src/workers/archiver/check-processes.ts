@@ -44,7 +44,9 @@ export class CheckProcesses implements SeparateChecks {
       return undefined
     }
     const cellId = base ?? drillOf
-    const outcome = await this.#places.run(account, signal, () => this.#check(task, bytes, signal))
+    const outcome = await this.#places.run(account, signal, () =>
+      new CheckerProcess(bytes, this.#clock, this.#log).run(task, signal),
+    )
     if (outcome !== undefined) {
       if (cellId !== undefined) this.#givenUpAt.delete(cellId)
       return outcome.value
@@ -56,20 +58,6 @@ export class CheckProcesses implements SeparateChecks {
   #tookTooLong(cellId: string, withinMs: number): boolean {
     const at = this.#givenUpAt.get(cellId)
     return at !== undefined && this.#clock.monotonic() - at < withinMs
-  }
-
-  async #check(task: CheckTask, bytes: number, signal: AbortSignal | undefined) {
-    const checker = new CheckerProcess(bytes, this.#clock, this.#log)
-    const abandon = () => checker.kill()
-    signal?.addEventListener('abort', abandon, { once: true })
-    if (signal?.aborted === true) abandon()
-    try {
-      const outcome = await checker.run(task)
-      if (outcome === undefined) signal?.throwIfAborted()
-      return outcome
-    } finally {
-      signal?.removeEventListener('abort', abandon)
-    }
   }
 
   #givenUp(task: CheckTask): undefined {

@@ -1,7 +1,7 @@
 import { toBackupError } from '../../backup/archive/backup-errors.ts'
 import { RestoreTasks } from '../../backup/restore/threads/restore-tasks.ts'
 import { isSqliteError } from '../../engine/sqlite-errors.ts'
-import type { FromChecker, ToChecker } from '../protocol/checker-protocol.ts'
+import type { FromChecker, ToChecker } from '../children/checker-process.ts'
 import { die, listenToNode, writeToNode } from '../protocol/child-side.ts'
 import { logToNode } from '../protocol/log-message.ts'
 import { encodeMessage } from '../protocol/messages.ts'

@@ -1,10 +1,18 @@
+import type { RestoreTask } from '../../backup/restore/threads/restore-task.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
-import type { FromChecker, ToChecker } from '../protocol/checker-protocol.ts'
-import { logForChild } from '../protocol/log-message.ts'
-import { fromWireError } from '../protocol/wire-error.ts'
+import { type LogMessage, logForChild } from '../protocol/log-message.ts'
+import { fromWireError, type WireError } from '../protocol/wire-error.ts'
 import { ChildLink } from './child-link.ts'
 import { spawnChecker } from './spawn-child.ts'
+
+/** The messages between a checker and the process that started it: one task, and its outcome. */
+
+export type ToChecker = Extract<RestoreTask, { kind: 'import' | 'prove' | 'examine' }>
+
+export type FromChecker =
+  | { type: 'done'; value: string | undefined; error: WireError | undefined }
+  | LogMessage
 
 /** Bytes of memory that a check may take: SQLite reads page by page. */
 const MEMORY_BYTES = 256 * 1_048_576
@@ -39,27 +47,29 @@ export class CheckerProcess {
     this.#link.yieldToOthers()
   }
 
-  get ended(): Promise<void> {
-    return this.#link.ended
-  }
-
   kill(): void {
     this.#link.kill()
   }
 
   /**
+   * @param signal ends the process
    * @returns undefined if the process ended without an outcome: somebody killed it, or the task took too much time or memory
-   * @throws as the task
+   * @throws as the task; the signal's reason
    */
-  async run(task: ToChecker): Promise<{ value: string | undefined } | undefined> {
-    const timer = this.#clock.setTimer(() => this.kill(), this.#msMax)
+  async run(task: ToChecker, signal?: AbortSignal): Promise<{ value: string | undefined } | undefined> {
+    const kill = () => this.kill()
+    const timer = this.#clock.setTimer(kill, this.#msMax)
+    signal?.addEventListener('abort', kill, { once: true })
     try {
-      this.#link.send(task)
-      await this.ended
+      if (signal?.aborted) kill()
+      else this.#link.send(task)
+      await this.#link.ended
     } finally {
       timer.cancel()
+      signal?.removeEventListener('abort', kill)
     }
     if (this.#done?.error !== undefined) throw fromWireError(this.#done.error)
+    if (this.#done === undefined) signal?.throwIfAborted()
     return this.#done
   }
 }

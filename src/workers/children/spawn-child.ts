@@ -12,7 +12,7 @@ const ARCHIVER = entryOf('../archiver/archiver-main.ts', './archiver.js')
 const CHECKER = entryOf('../checker/checker-main.ts', './checker.js')
 
 const SHELL = '/bin/sh'
-/** A core dump would hold what tenants store. */
+/** A core dump would contain what tenants store. */
 const WITH_LIMITS =
   'test -n "$1" && ulimit -d "$1" 2>/dev/null; test -n "$2" && ulimit -t "$2" 2>/dev/null; ulimit -c 0 2>/dev/null; shift 2; exec "$@"'
 /** V8 reserves address space for code and never uses it, but it counts against the limit: measured 530 MB, Node.js 24. */

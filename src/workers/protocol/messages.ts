@@ -16,7 +16,7 @@ const CLONE = 1
 /** Messages whose members are always what JSON keeps. Others have `isJson` set where theirs are. */
 const JSON_TYPES: ReadonlySet<unknown> = new Set([
   'started',
-  'upkeep',
+  'overhead',
   'committed',
   'committing',
   'released',

@@ -1,9 +1,9 @@
 import { fromWireError, type WireError } from './wire-error.ts'
 
-/** A question to another process. @typeParam About what its caller keeps of it */
-export type OpenCall<Value, About> = PromiseWithResolvers<Value> & {
+/** A question to another process. @typeParam State what its caller keeps with it */
+export type OpenCall<Value, State> = PromiseWithResolvers<Value> & {
   readonly id: number
-  readonly about: About
+  readonly state: State
 }
 
 /** As messages carry it. */
@@ -14,13 +14,13 @@ export interface Answer {
 }
 
 /** The questions that another process has not answered yet, in their order. One that is settled is forgotten. */
-export class OpenCalls<Value, About = undefined> {
-  readonly #open = new Map<number, OpenCall<Value, About>>()
+export class OpenCalls<Value, State = undefined> {
+  readonly #open = new Map<number, OpenCall<Value, State>>()
   #ids = 0
 
   /** A question whose rejection nobody waits for is not unhandled. */
-  begin(about: About): OpenCall<Value, About> {
-    const call = { ...Promise.withResolvers<Value>(), id: ++this.#ids, about }
+  begin(state: State): OpenCall<Value, State> {
+    const call = { ...Promise.withResolvers<Value>(), id: ++this.#ids, state }
     this.#open.set(call.id, call)
     const forget = () => void this.#open.delete(call.id)
     call.promise.then(forget, forget)
@@ -31,11 +31,11 @@ export class OpenCalls<Value, About = undefined> {
     return this.#open.size
   }
 
-  get(id: number): OpenCall<Value, About> | undefined {
+  get(id: number): OpenCall<Value, State> | undefined {
     return this.#open.get(id)
   }
 
-  [Symbol.iterator](): Iterator<OpenCall<Value, About>> {
+  [Symbol.iterator](): Iterator<OpenCall<Value, State>> {
     return this.#open.values()
   }
 

@@ -1,5 +1,5 @@
 import type { RestoreStart } from '../../backup/archiver/cell-port.ts'
-import type { CellsMark } from '../../backup/changes/change-trackers.ts'
+import type { HistoryReset } from '../../backup/changes/change-trackers.ts'
 import type { CutCall } from '../../backup/changes/log/cell-cutter.ts'
 import type { CollectLimits, ShippedPlace } from '../../backup/changes/log/cell-log.ts'
 import type { InstallOptions } from '../../backup/restore/install/cell-installer.ts'
@@ -45,7 +45,7 @@ export interface WorkerSettings {
 export interface WorkerCounts {
   statements: number
   commits: number
-  open: number
+  cellsOpen: number
   /** The account whose open cells took most of its memory, if they took too much and it uses so much that it may end. */
   heaviest?: string | undefined
 }
@@ -75,7 +75,7 @@ export type WorkerTask =
   | { task: 'note-mark'; cellId: string; name: string }
   /** Switches to the restored database. */
   | { task: 'install'; cellId: string; options: InstallOptions }
-  | { task: 'collect'; cellId: string }
+  | { task: 'collect-expired'; cellId: string }
   /** Copies the cell into a file of the spool. */
   | { task: 'export'; cellId: string; file: string }
   /** Closes the cell for another worker, unless it is in use here. */
@@ -87,7 +87,7 @@ export type WorkerTask =
   /** Closes a deleted cell, and removes its local state. */
   | { task: 'release'; cellId: string }
   /** Why the cell is kept closed. Answered at once, as is `was-committed`. */
-  | { task: 'quarantine'; cellId: string }
+  | { task: 'quarantine-state'; cellId: string }
   /**
    * Whether anything was committed after `before`, or it is known (undefined), and makes sure that it is on disk. It is asked of a
    * transaction whose worker was killed. Null: nobody can tell, since another program has moved the WAL into the database.
@@ -100,14 +100,14 @@ export interface WorkerTaskResults {
   'begin-restore': Omit<RestoreStart, 'record'>
   'note-mark': undefined
   install: undefined
-  collect: undefined
+  'collect-expired': undefined
   /** Bytes of the file. */
   export: number
   close: boolean
   'drop-history': undefined
   'look-at-log': undefined
   release: undefined
-  quarantine: QuarantineState | undefined
+  'quarantine-state': QuarantineState | undefined
   'was-committed': boolean | null
 }
 
@@ -126,8 +126,8 @@ export type ToWorker =
   | { type: 'watch'; cellId: string; isWatched: boolean }
   /** Answered with `pong`, as soon as the worker reads messages. */
   | { type: 'ping' }
-  /** Mark all cells so. Answered with `marked`. */
-  | { type: 'mark'; mark: CellsMark }
+  /** Of all cells. Answered with `histories-reset`. */
+  | { type: 'reset-histories'; reset: HistoryReset }
   /** The cells whose `incoming.db` is being built, as in the settings. */
   | { type: 'building'; cellIds: string[] }
   /** Answered with a `reply`: what its cells have committed and not shipped. */
@@ -153,8 +153,8 @@ export type WireOutcome =
 export type FromWorker =
   | { type: 'ready' }
   | { type: 'pong' }
-  /** All cells have the mark that was asked for: from here on nothing older is saved. */
-  | { type: 'marked' }
+  /** Of all cells, as it was asked for: from here on nothing older is saved. */
+  | { type: 'histories-reset' }
   /**
    * A tenant's statement starts: the time until the next message counts as its own. `statementMs` bounds it further, if
    * the worker has found that in the request.
@@ -164,7 +164,7 @@ export type FromWorker =
    * Other work for an operation starts, such as opening its cell: until the next message, the processor's time counts as the
    * operation's. Without an index, what follows is nobody's: the worker waits for fsyncs.
    */
-  | { type: 'upkeep'; index: number | undefined }
+  | { type: 'overhead'; index: number | undefined }
   /**
    * Other work for a cell starts: a task's, or the closing of a cell to make room. Without a cell, that work is over, and
    * the time is again that of the operation that the worker told of before.

@@ -15,8 +15,6 @@ import { ProcessorTime } from './processor-time.ts'
 
 /** Milliseconds that a cell's answer waits for the fsyncs of other cells. */
 const FLUSH_EVERY_MS = 5
-/** Of the processor: to receive most batches takes less. */
-const RECEIPT_WORTH_MS = 0.5
 
 export interface BatchSettings extends RunnerSettings {
   openCellsMax: number
@@ -71,16 +69,14 @@ export class BatchRunner {
   /** Resolves once all operations are answered, or returned. No other batch may start before that. */
   async run(cells: readonly BatchCell[]): Promise<void> {
     this.#runner.begin()
-    const receivedMs = this.#processor.begin()
+    this.#processor.begin()
     const spent = new Map<number, number>()
     const runs = this.#runCells(cells, spent)
-    const isToldOf = this.#joint.commit()
+    const isAnnounced = this.#joint.commit()
     const unsynced = new Map<CellDatabase, Answers>()
     for (const { database, answers } of runs)
       if (answers.hasUnsynced && database !== undefined) unsynced.set(database, answers)
-    if (unsynced.size > 0) await this.#sync(unsynced, isToldOf)
-    const at = receivedMs < RECEIPT_WORTH_MS ? undefined : longestBodies(cells)
-    if (at !== undefined && receivedMs > 0) spent.set(at, (spent.get(at) ?? 0) + receivedMs)
+    if (unsynced.size > 0) await this.#sync(unsynced, isAnnounced)
     for (const run of runs) this.#shortenLog(run)
     const returned = runs.flatMap((run) => run.unanswered())
     const held = runs.flatMap((run) => this.#waitForHold(run))
@@ -88,7 +84,7 @@ export class BatchRunner {
     const counted = {
       statements: counts.statements,
       commits: counts.commits,
-      open: pool.size,
+      cellsOpen: pool.size,
       heaviest: pool.heaviestOwner,
     }
     this.#out.send({
@@ -98,12 +94,6 @@ export class BatchRunner {
       spent: someOf([...spent]),
       counts: counted,
     })
-    this.#processor.ended()
-  }
-
-  /** Work outside of the batches is over: what follows is spent on receiving the next one. */
-  otherWorkEnded(): void {
-    this.#processor.ended()
   }
 
   /** @param spent the processor's time in milliseconds, by the cell's place in the batch */
@@ -143,8 +133,8 @@ export class BatchRunner {
   }
 
   /** Stores what the cells of the batch have committed, in the commit log if it takes that. */
-  async #sync(unsynced: ReadonlyMap<CellDatabase, Answers>, isToldOf: boolean): Promise<void> {
-    if (!isToldOf) this.#out.send({ type: 'upkeep', index: undefined })
+  async #sync(unsynced: ReadonlyMap<CellDatabase, Answers>, isAnnounced: boolean): Promise<void> {
+    if (!isAnnounced) this.#out.send({ type: 'overhead', index: undefined })
     const alone = new Set(this.#cells.commits.store([...unsynced.keys()]))
     for (const [database, answers] of unsynced) if (!alone.has(database)) answers.synced()
     if (alone.size === 0) return
@@ -174,15 +164,6 @@ export class BatchRunner {
     }
     return cell
   }
-}
-
-/** The place of the cell with the longest bodies that the node has not read: of a batch, these take the time to receive. */
-function longestBodies(cells: readonly BatchCell[]): number | undefined {
-  const bytes = cells.map(({ operations }) =>
-    operations.reduce((sum, each) => sum + (each.op === 'request' ? (each.body?.length ?? 0) : 0), 0),
-  )
-  const most = Math.max(...bytes)
-  return most > 0 ? bytes.indexOf(most) : undefined
 }
 
 /** An empty list needs no bytes in a message. */

@@ -4,7 +4,7 @@ import { NO_WAL } from '../../engine/wal/wal-end.ts'
 import { resultBytes } from '../../service/answer-size.ts'
 import { mayChange, needsSession, type ParsedOperation } from '../../service/apply-operation.ts'
 import type { OpenHolds } from '../../service/holds/open-holds.ts'
-import type { OperationHold } from '../../service/operations.ts'
+import { type OperationHold, SMALL_OPERATIONS } from '../../service/operations.ts'
 import type { Cell } from '../../store/open/cell.ts'
 import type { LocalCells } from '../../store/open/local-cells.ts'
 import type { ProvisionalTransaction, WorkerOutbox } from '../protocol/protocol.ts'
@@ -12,12 +12,6 @@ import type { Answers } from './answers.ts'
 import { JointCommits } from './joint-commits.ts'
 import type { OperationRunner } from './operation-runner.ts'
 import { type Queued, Refused } from './parsed-batch.ts'
-
-/** Small reads, which run together in one transaction. */
-const LOOKUPS: ReadonlySet<ParsedOperation['op']> = new Set(['kv.get', 'kv.ttl'])
-
-/** Operations whose results can be large: each result is sent before the next operation runs. */
-const LARGE: ReadonlySet<ParsedOperation['op']> = new Set(['sql', 'kv.list', 'kv.mget', 'batch', 'work'])
 
 /** A group with larger results is committed: all of them are in memory until then. */
 const GROUP_RESULT_BYTES = 33_554_432
@@ -123,13 +117,13 @@ export class CellRun {
     const isShort = pool.isShortOfMemory()
     const mayClose = isShort || pool.peek(cellId) === undefined
     if (mayClose || !JointCommits.allow(operations)) joint.commit()
-    if (mayClose) out.send({ type: 'upkeep', index: first })
+    if (mayClose) out.send({ type: 'overhead', index: first })
     if (isShort) pool.saveMemory(cellId)
     const database = cells.open(cellId)
     this.#database = database
     // A killed worker has left it: the node has asked by now what of it counts. To write over it would take the disk longer than to append.
     if (database.checkpoints.isLong) {
-      if (!mayClose) out.send({ type: 'upkeep', index: first })
+      if (!mayClose) out.send({ type: 'overhead', index: first })
       pool.work(cellId, () => database.shortenLog())
     }
     return database
@@ -149,7 +143,7 @@ export class CellRun {
       if (operation instanceof Refused) answers.add(first + i, { ok: false, error: operation.error })
       else if (needsSession(operation)) sessions.push([first + i, operation])
       else if (mayChange(operation)) changes.push([first + i, operation])
-      else if (LOOKUPS.has(operation.op)) lookups.push([first + i, operation])
+      else if (SMALL_OPERATIONS.has(operation.op)) lookups.push([first + i, operation])
       // Changes that came later wait too, and earlier ones run: or a cell's many reads would hold up its changes for good.
       else if (hasRead && runner.isOver()) break
       else {
@@ -211,7 +205,8 @@ export class CellRun {
 
   #readOne(cell: Cell, operation: ParsedOperation, index: number): void {
     const { answers } = this.#work
-    const isLarge = LARGE.has(operation.op)
+    // Each result is sent before the next operation runs.
+    const isLarge = !SMALL_OPERATIONS.has(operation.op)
     if (isLarge) answers.flush()
     this.#answer(index, () => this.#parts.runner.apply(cell, operation, index))
     if (isLarge) answers.flush()

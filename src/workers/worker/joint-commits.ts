@@ -1,17 +1,7 @@
 import type { PreparedGroup } from '../../engine/commits/work-group.ts'
-import type { ParsedOperation } from '../../service/apply-operation.ts'
+import { SMALL_OPERATIONS } from '../../service/operations.ts'
 import type { WorkerOutbox } from '../protocol/protocol.ts'
 import { type Queued, Refused } from './parsed-batch.ts'
-
-/** Changes that take no longer than the data they touch, and tell little: others would hold up the COMMITs of their neighbours. */
-const JOINT: ReadonlySet<string> = new Set<ParsedOperation['op']>([
-  'kv.put',
-  'kv.delete',
-  'kv.incr',
-  'kv.expire',
-  'kv.get',
-  'kv.ttl',
-])
 
 interface JointCommit {
   group: PreparedGroup
@@ -31,10 +21,10 @@ export class JointCommits {
     this.#out = out
   }
 
-  /** Whether the operations of a cell may run while others wait for their COMMITs. */
+  /** Whether the operations of a cell may run while others wait for their COMMITs: longer ones would hold those up. */
   static allow(operations: readonly Queued[]): boolean {
     return operations.every(
-      (each) => each instanceof Refused || (JOINT.has(each.op) && each.hold === undefined),
+      (each) => each instanceof Refused || (SMALL_OPERATIONS.has(each.op) && each.hold === undefined),
     )
   }
 
@@ -47,7 +37,7 @@ export class JointCommits {
     if (this.#waiting.length === 0) return false
     const waiting = this.#waiting
     this.#waiting = []
-    this.#out.send({ type: 'upkeep', index: undefined })
+    this.#out.send({ type: 'overhead', index: undefined })
     for (const { group, committed } of waiting) {
       group.commit()
       committed()

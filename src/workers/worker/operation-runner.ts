@@ -57,14 +57,14 @@ export class OperationRunner {
   read(operation: Queued, index: number): Runnable | undefined {
     if (!isUnread(operation)) return operation
     if (index > 0 && this.isOver(READING_SHARE)) return undefined
-    this.#out.send({ type: 'upkeep', index })
+    this.#out.send({ type: 'overhead', index })
     this.#isAnnounced = true
     return readNow(operation, this.#bounds)
   }
 
   /** What comes before the operation's own work must not count for the statement that the node heard of last. */
   endStatement(index: number): void {
-    if (this.#isAnnounced) this.#out.send({ type: 'upkeep', index })
+    if (this.#isAnnounced) this.#out.send({ type: 'overhead', index })
   }
 
   /** @param session of an operation that needs one */
@@ -72,7 +72,7 @@ export class OperationRunner {
     // Only these can take long: the others are bounded by the data they touch, and have no statement deadline.
     const isStatement = RUNS_SQL.has(operation.op)
     if (isStatement) this.#out.send({ type: 'started', index, statementMs: operation.statementMs })
-    else if (this.#isAnnounced || this.#isOthersTime()) this.#out.send({ type: 'upkeep', index })
+    else if (this.#isAnnounced || this.#isOthersTime()) this.#out.send({ type: 'overhead', index })
     this.#isAnnounced = isStatement
     this.#applied = index
     return applyOperation(

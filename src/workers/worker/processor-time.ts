@@ -10,23 +10,16 @@ export class ProcessorTime {
   /** Monotonic time and processor time when the last counted cell had ended. */
   #sinceMs = 0
   #countedMs = 0
-  #endedMs: number | undefined
 
   constructor(clock: Clock, processorMs: () => number = ofThisProcess) {
     this.#clock = clock
     this.#processorMs = processorMs
   }
 
-  /** A batch begins. @returns milliseconds since {@link ended}: what it took to receive the batch */
-  begin(): number {
+  /** A batch begins. */
+  begin(): void {
     this.#sinceMs = this.#clock.monotonic()
     this.#countedMs = this.#processorMs()
-    return this.#countedMs - (this.#endedMs ?? this.#countedMs)
-  }
-
-  /** A batch, or other work, is over. */
-  ended(): void {
-    this.#endedMs = this.#processorMs()
   }
 
   /** @returns the time that the cell has just taken, or 0 if it is too little to count; the next cell has it then */

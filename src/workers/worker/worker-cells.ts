@@ -1,4 +1,4 @@
-import { type CellsMark, ChangeTrackers, markCells } from '../../backup/changes/change-trackers.ts'
+import { ChangeTrackers, type HistoryReset, resetHistories } from '../../backup/changes/change-trackers.ts'
 import { type CutCall, runCut } from '../../backup/changes/log/cell-cutter.ts'
 import type { CollectedLogs, CollectLimits } from '../../backup/changes/log/cell-log.ts'
 import { BackupProgressTable } from '../../backup/changes/progress-table.ts'
@@ -9,7 +9,7 @@ import type { Log } from '../../base/log.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import { LocalState } from '../../catalog/local-state.ts'
 import { transactionLost } from '../../engine/holds/hold.ts'
-import { ExpiryHints } from '../../kv/expiry-hints.ts'
+import { ExpiryHints } from '../../kv/expiry/expiry-hints.ts'
 import { copyAgain, copyDatabase } from '../../store/cells/cell-export.ts'
 import { Spool } from '../../store/cells/spool.ts'
 import { removeSpoolFile } from '../../store/cells/spool-files.ts'
@@ -127,11 +127,11 @@ export class WorkerCells {
     return await this.local.archived.logs.collect(limits)
   }
 
-  mark(mark: CellsMark): void {
-    if (this.#changes !== undefined) markCells(this.#changes.trackers, mark)
+  resetHistories(reset: HistoryReset): void {
+    if (this.#changes !== undefined) resetHistories(this.#changes.trackers, reset)
   }
 
-  async collect(cellId: string, signal: AbortSignal): Promise<void> {
+  async collectExpired(cellId: string, signal: AbortSignal): Promise<void> {
     await this.local.collect(cellId, AbortSignal.any([signal, this.#abort.signal]))
   }
 

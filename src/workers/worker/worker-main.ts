@@ -13,7 +13,7 @@ import { WorkerCells } from './worker-cells.ts'
 import { WorkerTasks } from './worker-tasks.ts'
 
 /**
- * A worker: a process that holds cells open and runs its node's requests. It opens nothing before its settings arrive;
+ * A worker: a process that has cells open and runs its node's requests. It opens nothing before its settings arrive;
  * the node has recorded the process by then. It ends when the node ends.
  */
 class WorkerMain {
@@ -54,11 +54,11 @@ class WorkerMain {
       case 'watch':
         cells.local.setWatched(message.cellId, message.isWatched)
         break
-      case 'mark':
+      case 'reset-histories':
         // What came before it belongs to the time before it.
         tasks.startAll()
-        cells.mark(message.mark)
-        out.send({ type: 'marked' })
+        cells.resetHistories(message.reset)
+        out.send({ type: 'histories-reset' })
         break
       case 'building':
         cells.setBuilding(message.cellIds)
@@ -99,7 +99,6 @@ class WorkerMain {
       cells,
       send: (message) => out.send(message),
       batch: () => this.#batch,
-      ended: () => batches.otherWorkEnded(),
     })
     this.#parts = { cells, batches, tasks }
   }

@@ -16,8 +16,6 @@ export interface WorkerTasksParts {
   send(message: FromWorker): void
   /** The end of the batch that runs; undefined if none does. */
   batch(): Promise<void> | undefined
-  /** Called when a task has started: what it did until then is nobody's receipt of a batch. */
-  ended(): void
 }
 
 /** Each holds up the worker for some milliseconds: it flushes files, or closes or opens a cell. */
@@ -102,8 +100,6 @@ export class WorkerTasks {
       void value.then(reply, refuse).finally(() => this.#running.delete(id))
     } catch (error) {
       refuse(error)
-    } finally {
-      this.#parts.ended()
     }
   }
 
@@ -137,8 +133,8 @@ export class WorkerTasks {
         return cells.beginRestore(cellId)
       case 'note-mark':
         return local.archived?.installer.noteMark(cellId, task.name)
-      case 'collect':
-        return cells.collect(cellId, signal)
+      case 'collect-expired':
+        return cells.collectExpired(cellId, signal)
       case 'export':
         return cells.export(cellId, task.file, signal)
       case 'close':
@@ -149,7 +145,7 @@ export class WorkerTasks {
         return local.lookAtLog(cellId)
       case 'release':
         return cells.release(cellId)
-      case 'quarantine':
+      case 'quarantine-state':
         return local.pool.quarantine.state(cellId)
       case 'was-committed':
         // Its files went after a COMMIT that was seen, or before one that then failed.

@@ -113,7 +113,7 @@ describe('What a cell is backed up to', () => {
     const { id } = store.createCell()
     await service.execute(id, { op: 'kv.put', key: 'a', value: '1' })
     expect(store.backedUpTo(id)).toBeNull()
-    await service.backup(id, 'snapshot')
+    await service.backups.snapshot(id)
     expect(store.backedUpTo(id)).toBeLessThanOrEqual(Date.now())
     await service.execute(id, { op: 'kv.put', key: 'b', value: '2' })
     const committed = Date.now()

@@ -3,7 +3,9 @@ import http from 'node:http'
 import net from 'node:net'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import type { BackupManager } from '../../../src/backup/backup-manager.ts'
+import type { MakeBackupOptions } from '../../../src/backup/versions/backup-types.ts'
 import { type Clock, systemClock } from '../../../src/base/clock.ts'
 import { StorePaths } from '../../../src/base/files/store-paths.ts'
 import { type Log, silentLog } from '../../../src/base/log.ts'
@@ -146,7 +148,9 @@ describe("a node's socket", () => {
     const { client, service } = await servedByNode({
       logger: { ...silentLog, error: (fields) => void logged.push(fields) },
     })
-    service.listBackups = () => Promise.reject(new TypeError('secret of the bug'))
+    vi.spyOn(service, 'backups', 'get').mockImplementation(() => {
+      throw new TypeError('secret of the bug')
+    })
     const { account_id } = await client.createKey({ newAccount: true })
     const { id: cell } = await client.createCell({ account: account_id })
     const { code, message } = await rejectedBy(client.listBackups({ cell }))
@@ -172,10 +176,11 @@ describe("a node's socket", () => {
     const { service, store, server } = await servedByNode({ logger, clock })
     let signal: AbortSignal | undefined
     // A backup that ends only when it is aborted.
-    service.backup = (_cell, _kind, options = {}) => {
+    const snapshot = (_cell: string, options: MakeBackupOptions) => {
       signal = options.signal
       return new Promise((_, reject) => signal?.addEventListener('abort', () => reject(new Error('aborted'))))
     }
+    vi.spyOn(service, 'backups', 'get').mockReturnValue({ snapshot } as unknown as BackupManager)
     const socket = net.connect(server.path)
     let received = ''
     socket.setEncoding('utf8').on('data', (chunk: string) => {

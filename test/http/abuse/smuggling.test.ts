@@ -1,6 +1,4 @@
-import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { NodeServer } from '../../../src/http/server/node-server.ts'
 import { Bench } from '../../support/http/bench.ts'
 import { viaFetch } from '../../support/http/transports.ts'
 import { answersIn, exchange, type WireAnswer } from '../../support/http/wire.ts'
@@ -11,28 +9,20 @@ import { answersIn, exchange, type WireAnswer } from '../../support/http/wire.ts
  */
 
 let bench: Bench
-let server: NodeServer
 let port: number
 
 beforeAll(async () => {
   bench = await Bench.open(viaFetch)
-  const logger = { error: (fields: object) => void bench.logged.push(fields as Record<string, unknown>) }
-  server = new NodeServer(bench.store, { logger, connections: { headersMs: 300, requestMs: 400 } })
-  port = ((await server.start({ host: '127.0.0.1', port: 0 })) as AddressInfo).port
+  ;({ port } = await bench.listen({ connections: { headersMs: 300, requestMs: 400 } }))
 })
 
 afterAll(async () => {
-  await server.stop({ drainMs: 0 })
   await bench.close()
 })
 
-const key = () => `x-api-key: ${bench.key}`
 const put = (name: string, ...headers: string[]) =>
-  [`PUT ${bench.fill(`/v1/databases/{cell}/kv/${name}`)} HTTP/1.1`, 'Host: x', key(), ...headers]
-    .concat('Content-Type: application/json', '', '')
-    .join('\r\n')
-const get = (...headers: string[]) =>
-  ['GET /v1/databases HTTP/1.1', 'Host: x', key(), ...headers, '', ''].join('\r\n')
+  bench.head('PUT', `/v1/databases/{cell}/kv/${name}`, ...headers, 'Content-Type: application/json')
+const get = (...headers: string[]) => bench.head('GET', '/v1/databases', ...headers)
 const BODY = '{"value":"v"}'
 const hidden = () => `${put('hidden', `Content-Length: ${BODY.length}`, 'Connection: close')}${BODY}`
 const chunk = (text: string, extension = '') => `${text.length.toString(16)}${extension}\r\n${text}\r\n`

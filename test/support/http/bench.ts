@@ -1,8 +1,10 @@
 import fs from 'node:fs'
+import type { AddressInfo } from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
 import type { HandlerOptions } from '../../../src/http/handler-options.ts'
+import { NodeServer, type NodeServerOptions } from '../../../src/http/server/node-server.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import type { StoreOptions } from '../../../src/store/settings/store-options.ts'
 import { GatedStore } from '../backup/object-store-decorators.ts'
@@ -53,6 +55,8 @@ export class Bench {
   cell!: string
   readonly #made = new Map<string, string>()
   #transport!: Transport
+  readonly #servers: NodeServer[] = []
+  readonly #logger = { error: (fields: object) => void this.logged.push(fields as Record<string, unknown>) }
 
   /** One for each test: see {@link perTest}. */
   static perTest(transport: TransportFactory, options: BenchOptions = {}): Bench {
@@ -77,9 +81,22 @@ export class Bench {
 
   /** Serves a store from here on; the one before is no longer the test's concern. */
   async serve(store: CellStore, transport: TransportFactory, options: HandlerOptions = {}): Promise<void> {
-    const logger = { error: (fields: object) => void this.logged.push(fields as Record<string, unknown>) }
     this.store = store
-    this.#transport = await transport(store, { logger, ...options })
+    this.#transport = await transport(store, { logger: this.#logger, ...options })
+  }
+
+  /** Starts a server of our own on a port, until the bench is closed. */
+  async listen(options: NodeServerOptions = {}): Promise<{ server: NodeServer; port: number }> {
+    const server = new NodeServer(this.store, { logger: this.#logger, ...options })
+    this.#servers.push(server)
+    const { port } = (await server.start({ host: '127.0.0.1', port: 0 })) as AddressInfo
+    return { server, port }
+  }
+
+  /** The head of a request as it is sent, with the account's key. */
+  head(method: string, path: string, ...headers: string[]): string {
+    const lines = [`${method} ${this.fill(path)} HTTP/1.1`, 'Host: x', `x-api-key: ${this.key}`]
+    return [...lines, ...headers, '', ''].join('\r\n')
   }
 
   /** Opens the closed store again, or the one in the object store if its directory is gone. */
@@ -184,6 +201,7 @@ export class Bench {
 
   async close(): Promise<void> {
     this.objectStore.open()
+    await Promise.all(this.#servers.map((server) => server.stop({ drainMs: 0 })))
     await this.#transport.close()
     try {
       await this.data.close()

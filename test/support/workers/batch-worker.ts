@@ -5,7 +5,7 @@ import type { Clock } from '../../../src/base/clock.ts'
 import { StorePaths } from '../../../src/base/files/store-paths.ts'
 import { LocalState } from '../../../src/catalog/local-state.ts'
 import type { MemoryBound } from '../../../src/engine/open-memory.ts'
-import { ExpiryHints } from '../../../src/kv/expiry-hints.ts'
+import { ExpiryHints } from '../../../src/kv/expiry/expiry-hints.ts'
 import { Spool } from '../../../src/store/cells/spool.ts'
 import { LocalCells } from '../../../src/store/open/local-cells.ts'
 import { resolveSettings } from '../../../src/store/settings/settings.ts'
@@ -91,10 +91,6 @@ export class BatchWorker {
       operations: operations.map(({ operation }) => operation),
     }))
     await this.#runner.run(wire)
-  }
-
-  otherWorkEnded(): void {
-    this.#runner.otherWorkEnded()
   }
 
   /** Runs what has to succeed, without a batch. */

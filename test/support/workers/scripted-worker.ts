@@ -34,7 +34,7 @@ export class ScriptedWorker implements WorkerHandle {
   readonly received: string[] = []
   onBatch: ((message: WorkMessage) => void) | undefined
   isReady = false
-  counts: WorkerCounts = { statements: 0, commits: 0, open: 0 }
+  counts: WorkerCounts = { statements: 0, commits: 0, cellsOpen: 0 }
   isKilled = false
   isStopped = false
   yields = false
@@ -165,9 +165,9 @@ export class ScriptedWorker implements WorkerHandle {
 
   logsShipped(): void {}
 
-  mark(): void {}
+  resetHistories(): void {}
 
-  readonly unmarked = []
+  readonly openResets = []
 
   forget(): void {}
 

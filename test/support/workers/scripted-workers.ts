@@ -11,7 +11,7 @@ export const A = 'aaaaaaaa-0000-4000-8000-000000000000'
 export const B = 'bbbbbbbb-0000-4000-8000-000000000000'
 export const C = 'cccccccc-0000-4000-8000-000000000000'
 
-export const HOLD_MS = 40
+export const BLOCK_MS = 40
 const SLICE_MS = 20
 export const STATEMENT_MS = 5_000
 export const WAIT_MS = 20_000
@@ -47,7 +47,7 @@ export class ScriptedWorkers {
       clock: this.clock,
       log: silentLog,
       limits: {
-        holdMs: HOLD_MS,
+        blockMs: BLOCK_MS,
         sliceMs: SLICE_MS,
         slowWorkerMs: SLOW_WORKER_MS,
         silentMs: 30_000,

@@ -19,7 +19,7 @@ test('an archiver that answers nothing is ended; the job that was there three ti
     frozen.add(pid)
     process.kill(pid, 'SIGSTOP')
   }
-  const given = rejectedBy(node.service.backup(cell, 'snapshot', { onProgress }))
+  const given = rejectedBy(node.service.backups.snapshot(cell, { onProgress }))
   for (let time = 1; time <= 3; time++) {
     await until(() => frozen.size === time, 'the archiver is at the job')
     const pid = [...frozen].at(-1) as number
@@ -41,7 +41,7 @@ test('an archiver that answers nothing is ended; the job that was there three ti
   ).toMatchObject({
     fields: { cellId: cell, job: 'backup' },
   })
-  const next = node.service.backup(other, 'snapshot')
+  const next = node.service.backups.snapshot(other)
   await until(() => {
     clock.advance(100)
     return archiver() !== undefined && !frozen.has(archiver() as number)

@@ -17,7 +17,7 @@ const sum = { op: 'sql', sql: 'SELECT count(*) AS n, sum(unicode(hex(b))) AS sum
 let node: WorkerStore
 let id: string
 beforeEach(async () => {
-  node = await openWorkerStore({ service: { limits: { holdMs: 60_000, killsBurst: 1_000 } } })
+  node = await openWorkerStore({ service: { limits: { blockMs: 60_000, killsBurst: 1_000 } } })
   id = node.store.createCell().id
   await node.service.execute(id, { op: 'sql', sql: 'CREATE TABLE t (b)' })
   for (let part = 0; part < 24; part++)
@@ -48,11 +48,11 @@ test('a backup and a restore whose archiver is killed twice are finished by the 
   const { service } = node
   const { rows } = await service.execute(id, sum)
   const backup = killArchiver('compress')
-  const { version } = await service.backup(id, 'snapshot', { onProgress: backup.onProgress })
+  const { version } = await service.backups.snapshot(id, { onProgress: backup.onProgress })
   expect(backup.killed.size).toBe(2)
   await service.execute(id, { op: 'sql', sql: 'DELETE FROM t' })
   const restore = killArchiver('download')
-  await service.restore(id, { version, onProgress: restore.onProgress })
+  await service.backups.restore(id, { version, onProgress: restore.onProgress })
   expect(restore.killed.size).toBe(2)
   expect((await service.execute(id, sum)).rows).toEqual(rows)
   await expect.poll(leftOvers).toEqual([])
@@ -62,7 +62,7 @@ test('a backup and a restore whose archiver is killed twice are finished by the 
 test('a new cell from a backup whose archiver is killed twice is whole, and of one that is given up nothing is left', async () => {
   const { service, store } = node
   const { rows } = await service.execute(id, sum)
-  await service.backup(id, 'snapshot')
+  await service.backups.snapshot(id)
   const build = killArchiver('download')
   const made = await service.branchCell({ from: { cellId: id }, onProgress: build.onProgress })
   expect(build.killed.size).toBe(2)
@@ -92,27 +92,27 @@ test('backups are finished however often the worker of the cell is killed meanwh
   for (let round = 0; node.lostWorkers.length < KILLS; round++) {
     // The worker has work, and so counts as lost.
     await service.execute(id, sum)
-    version = (await service.backup(id, 'snapshot', { onProgress: killWorker(round % 3) })).version
+    version = (await service.backups.snapshot(id, { onProgress: killWorker(round % 3) })).version
   }
   await service.execute(id, { op: 'sql', sql: 'DELETE FROM t' })
-  await service.restore(id, { version })
+  await service.backups.restore(id, { version })
   expect((await service.execute(id, sum)).rows).toEqual(rows)
   await expect.poll(leftOvers).toEqual([])
 })
 
 test('a job that ends its archiver each time is given up, with a word on when to try again, and the cell serves', async () => {
   const onProgress = () => process.kill(archiver() as number, 'SIGKILL')
-  const backup = node.service.backup(id, 'snapshot', { onProgress })
+  const backup = node.service.backups.snapshot(id, { onProgress })
   await expect(backup).rejects.toMatchObject({ code: 'busy', details: { retryAfterMs: expect.any(Number) } })
   await until(() => archiver() !== undefined, 'another archiver is there')
   expect((await node.service.execute(id, sum)).rows).toHaveLength(1)
-  expect((await node.service.backup(id, 'snapshot')).kind).toBe('snapshot')
+  expect((await node.service.backups.snapshot(id)).kind).toBe('snapshot')
   await expect.poll(leftOvers).toEqual([])
 })
 
 test('a node that stops lets backups end, and its archiver ends with it', async () => {
   const pid = archiver() as number
-  const backup = node.service.backup(id, 'snapshot')
+  const backup = node.service.backups.snapshot(id)
   await until(() => leftOvers().length > 0, 'the backup has begun')
   await Promise.all([backup, node.close()])
   expect(isAlive(pid)).toBe(false)
@@ -120,7 +120,7 @@ test('a node that stops lets backups end, and its archiver ends with it', async 
 })
 
 test('backups that have not ended at the deadline of a stop are cancelled, and leave nothing', async () => {
-  const backup = node.service.backup(id, 'snapshot')
+  const backup = node.service.backups.snapshot(id)
   backup.catch(() => {})
   await until(() => leftOvers().length > 0, 'the backup has begun')
   await node.service.close(0)

@@ -8,10 +8,10 @@ test('a pin is answered once the backup of its cell that the archiver is making 
   const { store, service } = await openWorkerStore()
   const { id } = store.createCell()
   await service.execute(id, { op: 'sql', sql: 'CREATE TABLE t (b)' })
-  const { version } = await service.backup(id, 'snapshot')
+  const { version } = await service.backups.snapshot(id)
   await service.execute(id, { op: 'sql', sql: 'INSERT INTO t VALUES (randomblob(4000000))' })
   const begun = Promise.withResolvers<void>()
-  const backup = service.backup(id, 'snapshot', { onProgress: () => begun.resolve() })
+  const backup = service.backups.snapshot(id, { onProgress: () => begun.resolve() })
   await begun.promise
   await store.retention?.pin(id, version)
   const objects = filesBelow(path.join(store.paths.root, '..', 'objects'))

@@ -16,17 +16,17 @@ async function filled({ service, store }: WorkerStore, mebibytes: number) {
   for (let part = 0; part < mebibytes; part++)
     await service.execute(id, { op: 'sql', sql: `INSERT INTO t VALUES (randomblob(${MIB}))` })
   const { rows } = await service.execute(id, sum)
-  await service.backup(id, 'snapshot')
+  await service.backups.snapshot(id)
   return { id, rows }
 }
 
 test.each([256, 300])(
   'two restores of cells over 4 MiB at once end no worker that has %i MiB of memory',
   async (memory) => {
-    const node = await openWorkerStore({ service: { limits: { memoryMax: memory * MIB, holdMs: 60_000 } } })
+    const node = await openWorkerStore({ service: { limits: { memoryMax: memory * MIB, blockMs: 60_000 } } })
     const cells = [await filled(node, 6), await filled(node, 6)]
     for (const { id } of cells) await node.service.execute(id, { op: 'sql', sql: 'DELETE FROM t' })
-    await Promise.all(cells.map(({ id }) => node.service.restore(id)))
+    await Promise.all(cells.map(({ id }) => node.service.backups.restore(id)))
     for (const { id, rows } of cells) expect((await node.service.execute(id, sum)).rows).toEqual(rows)
     expect(node.lostWorkers).toEqual([])
   },
@@ -34,7 +34,7 @@ test.each([256, 300])(
 
 test('after a total loss, many cells over 4 MiB that are asked for at once all come back, and no worker ends', async () => {
   const folder = tempDirectory('cellstore-workers')
-  const limits = { memoryMax: 256 * MIB, holdMs: 60_000 }
+  const limits = { memoryMax: 256 * MIB, blockMs: 60_000 }
   const first = await WorkerStore.start({ folder, service: { limits } })
   const cells = []
   for (let i = 0; i < 8; i++) cells.push(await filled(first, 5))

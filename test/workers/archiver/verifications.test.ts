@@ -12,15 +12,15 @@ test('the archiver of a node verifies, names what is damaged, and leaves nothing
     const { id } = node.store.createCell()
     await node.service.execute(id, { op: 'sql', sql: 'CREATE TABLE t (n)' })
     await node.service.execute(id, { op: 'sql', sql: 'INSERT INTO t VALUES (1), (2)' })
-    const { version } = await node.service.backup(id, 'snapshot')
-    const proven = await node.service.verify(id)
+    const { version } = await node.service.backups.snapshot(id)
+    const proven = await node.service.backups.verify(id)
     expect(proven).toMatchObject({ version, objects: [version] })
     expect(proven.tables).toContainEqual({ name: 't', rows: 2 })
     expect(node.store.retention?.lastProven(id)).toEqual({ version, provenAt: proven.provenAt })
     const file = filesBelow(folder).find((each) => each.endsWith(version)) as string
     fs.chmodSync(path.join(folder, file), 0o600)
     fs.truncateSync(path.join(folder, file), 200)
-    expect(await rejectedBy(node.service.verify(id))).toMatchObject({
+    expect(await rejectedBy(node.service.backups.verify(id))).toMatchObject({
       code: 'backup_corrupt',
       details: { version },
     })
@@ -37,13 +37,13 @@ test('a cell with a generated column is backed up, restored and proven deeply, i
     const { id } = node.store.createCell()
     await node.service.execute(id, { op: 'sql', sql: 'CREATE TABLE t (n, twice INTEGER AS (n * 2))' })
     await node.service.execute(id, { op: 'sql', sql: 'INSERT INTO t VALUES (21)' })
-    const { version } = await node.service.backup(id, 'snapshot')
+    const { version } = await node.service.backups.snapshot(id)
     await node.service.execute(id, { op: 'sql', sql: 'DELETE FROM t' })
-    await node.service.restore(id, { version })
+    await node.service.backups.restore(id, { version })
     const { rows } = await node.service.execute(id, { op: 'sql', sql: 'SELECT twice FROM t' })
     expect(rows).toEqual([{ twice: 42 }])
     // A version of what the restore replaced may be newer.
-    const { deep, tables } = await node.service.verify(id, { version, deep: true })
+    const { deep, tables } = await node.service.backups.verify(id, { version, deep: true })
     expect(deep).toBe(true)
     expect(tables).toContainEqual({ name: 't', rows: 1 })
   } finally {
@@ -81,14 +81,14 @@ test('checks that never end hold up nobody else: not those of another account, n
     asked = endless.pop() as string
     let isHeldUp = true
     const backup = Promise.allSettled([
-      node.service.backup(asked, 'snapshot', { signal: abort.signal }),
+      node.service.backups.snapshot(asked, { signal: abort.signal }),
     ]).finally(() => (isHeldUp = false))
     const deletions = Promise.all(endless.map((id) => node.service.deleteCell(id)))
-    const { version } = await node.service.backup(honest, 'snapshot')
-    await node.service.restore(honest, { version })
-    expect((await node.service.verify(honest, { version, deep: true })).version).toBe(version)
+    const { version } = await node.service.backups.snapshot(honest)
+    await node.service.backups.restore(honest, { version })
+    expect((await node.service.backups.verify(honest, { version, deep: true })).version).toBe(version)
     await deletions
-    const again = await node.service.backup(honest, 'snapshot')
+    const again = await node.service.backups.snapshot(honest)
     expect(again.version).not.toBe(version)
     // The node ends a check after 20 s: the neighbour waited for none.
     expect(isHeldUp).toBe(true)

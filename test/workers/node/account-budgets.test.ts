@@ -68,10 +68,10 @@ test('upkeep of an account that cost too many workers is not refused, but runs w
   node.sql(cellOf(0), 'endless', { ...mine, statementMs: ENDED_MS })
   await node.settle()
   await runEndless(node)
-  const task = node.workers.runTask({ task: 'collect', cellId: A })
+  const task = node.workers.runTask({ task: 'collect-expired', cellId: A })
   await node.settle()
-  expect(node.busy.tasks.map(({ task }) => task)).toEqual([{ task: 'collect', cellId: A }])
+  expect(node.busy.tasks.map(({ task }) => task)).toEqual([{ task: 'collect-expired', cellId: A }])
   expect(node.busy.yields).toBe(true)
-  node.busy.reply('collect', undefined)
+  node.busy.reply('collect-expired', undefined)
   await task
 })

@@ -4,7 +4,7 @@ import { hasCommitBetween, NO_WAL, type WalEnd } from '../../../src/engine/wal/w
 import { isCellError } from '../../../src/errors.ts'
 import { seededRandom } from '../../support/seed.ts'
 import type { ScriptedWorker } from '../../support/workers/scripted-worker.ts'
-import { A, type Asked, HOLD_MS, ScriptedWorkers } from '../../support/workers/scripted-workers.ts'
+import { A, type Asked, BLOCK_MS, ScriptedWorkers } from '../../support/workers/scripted-workers.ts'
 
 const ACCOUNTS = ['known', 'also known', 'new', 'also new']
 const CELLS = 8
@@ -38,7 +38,7 @@ class RandomNode {
     count: 2,
     record: (cellId) => ({ accountId: accountOf(cellId) }) as CellRecord,
     limits: {
-      holdMs: HOLD_MS,
+      blockMs: BLOCK_MS,
       sliceMs: 20,
       slowWorkerMs: 4_000,
       silentMs: 30_000,
@@ -70,7 +70,7 @@ class RandomNode {
     for (const worker of this.#live()) if (random.chance(0.7)) this.#work(worker)
     await this.node.settle()
     this.#assertOneHasEach()
-    if (random.chance(0.1)) await this.node.pass(random.below(HOLD_MS * 2))
+    if (random.chance(0.1)) await this.node.pass(random.below(BLOCK_MS * 2))
     if (random.chance(0.005)) await this.node.pass(3_000)
     this.#assertOneHasEach()
   }
@@ -103,7 +103,7 @@ class RandomNode {
 
   #runTask(): void {
     const task = {
-      task: this.random.pick(['collect', 'quarantine'] as const),
+      task: this.random.pick(['collect-expired', 'quarantine-state'] as const),
       cellId: cellOf(this.random.below(CELLS)),
     }
     this.tasks.push(this.node.workers.runTask(task).catch((error) => error))

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { A, B, HOLD_MS, ScriptedWorkers } from '../../support/workers/scripted-workers.ts'
+import { A, B, BLOCK_MS, ScriptedWorkers } from '../../support/workers/scripted-workers.ts'
 
 const D = 'dddddddd-0000-4000-8000-000000000000'
 const E = 'eeeeeeee-0000-4000-8000-000000000000'
@@ -20,12 +20,12 @@ test('a cell that is about to leave a worker that is killed with its COMMIT is o
   const second = node.busy
   node.sql(D, 'other')
   second.say({ type: 'started', index: 0 })
-  await node.pass(HOLD_MS + 20)
+  await node.pass(BLOCK_MS + 20)
   expect([first.isKilled, second.isKilled]).toEqual([false, true])
   const later = node.sql(A, 'later', x)
   await node.end(second)
   first.say({ type: 'started', index: 1 })
-  await node.pass(HOLD_MS + 20)
+  await node.pass(BLOCK_MS + 20)
   expect(first.isKilled).toBe(true)
   await node.end(first)
   const asked = node.all.filter(

@@ -5,7 +5,7 @@ import {
   A,
   type Asked,
   B,
-  HOLD_MS,
+  BLOCK_MS,
   KILLS_BURST,
   LOG_BYTES_MAX,
   MEMORY_MAX,
@@ -114,7 +114,7 @@ describe('a statement that comes to its end as its worker is ended for it', () =
     await node.settle()
     const worker = node.busy
     worker.say({ type: 'started', index: 0 })
-    await node.pass(HOLD_MS + 20)
+    await node.pass(BLOCK_MS + 20)
     worker.answer({ 0: 'done' }, 1)
     await node.end(worker)
     expect(neighbour.operation.crashes + change.operation.crashes).toBe(0)
@@ -130,7 +130,7 @@ test('a cell that goes to the slow worker is asked there what became of its tran
   const worker = node.busy
   worker.answer({ 0: 'done' }, 1)
   worker.say({ type: 'started', index: 1 })
-  await node.pass(HOLD_MS + 20)
+  await node.pass(BLOCK_MS + 20)
   expect(worker.isKilled).toBe(true)
   await node.end(worker)
   await node.settle()
@@ -155,7 +155,7 @@ test('what has to be run again keeps its order', async () => {
   const worker = node.busy
   const later = ['z', 'fourth'].map((name, i) => node.sql([B, A][i] as string, name))
   worker.say({ type: 'started', index: 0 })
-  await node.pass(HOLD_MS + 20)
+  await node.pass(BLOCK_MS + 20)
   await node.end(worker)
   expect(node.asked.map(({ given }) => given)).toEqual([
     ['x', 'y', 'z'],
@@ -325,7 +325,7 @@ test('who starts long statements and hangs up is slowed down like others', async
   const worker = node.busy
   worker.say({ type: 'started', index: 0 })
   statement.abandon()
-  await node.pass(HOLD_MS + 20)
+  await node.pass(BLOCK_MS + 20)
   expect(worker.isKilled).toBe(true)
   await node.end(worker)
   expect(node.hasToWait(A)).toBe(true)

@@ -286,3 +286,36 @@ test('what a batch gives back costs one pass over the cells of its account, not 
   expect(rest).toHaveLength(255)
   expect(adds.mock.calls.length).toBeLessThan(2_000)
 })
+
+test('what waits for a hold is no turn, is in nobody’s way, counts for every bound, and comes first once the hold is over', () => {
+  const [first, second, late, after] = many('a', 4)
+  const queue = new OperationQueue({ ...BOUNDS, operationsPerCellMax: 4 }, SLICE_MS)
+  const settled = operation('a', { isSettled: true })
+  const other = operation('b', { accountId: 'a' })
+  queue.holdBack([first, settled, second, late, other] as QueuedOperation[])
+  expect({ size: queue.size, bytes: queue.bytes, next: shape(queue) }).toEqual({
+    size: 4,
+    bytes: 4,
+    next: '',
+  })
+  expect([queue.hasOtherCell('c'), queue.hasOtherAccount('c')]).toEqual([false, false])
+  expect([...queue.waitingOf('a')]).toEqual([first, second, late, other])
+  queue.add(after as QueuedOperation)
+  expect(codeOf(() => queue.add(operation('a')))).toBe('busy')
+  late?.settle({ ok: false, error: new CellError('busy', 'It no longer waits.') })
+  queue.expire(NOW)
+  expect(queue.size).toBe(4)
+  queue.released('a')
+  expect(queue.takeBatch(NOW)).toEqual([[first, second, after]])
+  queue.expire(2_000)
+  expect({ size: queue.size, code: (other.error as CellError).code }).toEqual({ size: 0, code: 'busy' })
+  // The worker has ended; or the cell moves.
+  queue.holdBack(many('a', 2))
+  queue.allReleased()
+  expect(shape(queue)).toBe('a:2')
+  queue.holdBack(many('a', 2))
+  expect(queue.takeCell('a')).toHaveLength(2)
+  queue.holdBack(many('a', 2))
+  expect(queue.takeAll()).toHaveLength(2)
+  expect(queue.size).toBe(0)
+})

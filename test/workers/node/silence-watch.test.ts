@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import { SilenceWatch } from '../../../src/workers/node/placement/silence-watch.ts'
+import { SilenceWatch } from '../../../src/workers/node/archiver/silence-watch.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 import { perTest } from '../../support/per-test.ts'
 

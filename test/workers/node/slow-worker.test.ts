@@ -4,8 +4,8 @@ import type { ScriptedWorker } from '../../support/workers/scripted-worker.ts'
 import {
   A,
   B,
+  BLOCK_MS,
   C,
-  HOLD_MS,
   ScriptedWorkers,
   SLOW_WORKER_MS,
   STATEMENT_MS,
@@ -52,7 +52,7 @@ async function run(
 async function runSlow(node: ScriptedWorkers, text: string): Promise<ScriptedWorker> {
   const worker = workerOf(node, text)
   worker.say({ type: 'started', index: worker.given.indexOf(text) })
-  await node.pass(HOLD_MS + 20)
+  await node.pass(BLOCK_MS + 20)
   return worker
 }
 
@@ -160,14 +160,14 @@ describe('a cell on its way to another worker', () => {
     await node.settle()
     node.put(A, 'first', mine)
     node.put(A, 'second', mine)
-    const task = node.workers.runTask({ task: 'collect', cellId: A })
+    const task = node.workers.runTask({ task: 'collect-expired', cellId: A })
     await node.settle()
     expect(home.tasks.map((each) => each.task.task)).toEqual(['close'])
     expect(slow.given).toEqual(['slow'])
     home.reply('close', true)
     await node.settle()
     expect(slow.given).toEqual(['first', 'second'])
-    slow.reply('collect', undefined)
+    slow.reply('collect-expired', undefined)
     await task
   })
 
@@ -201,7 +201,7 @@ describe('a cell on its way to another worker', () => {
   test('at a stop: what waits for it is answered, and no process is left', async () => {
     const { node } = await slowed()
     const waits = node.put(A, 'moves', mine)
-    const task = node.workers.runTask({ task: 'collect', cellId: A })
+    const task = node.workers.runTask({ task: 'collect-expired', cellId: A })
     void task.catch(() => {})
     await node.settle()
     const stopped = node.workers.stop(10_000)
@@ -218,17 +218,17 @@ test.each([true, false])(
   async (isInTime) => {
     const { node, slow } = await slowed()
     slow.say({ type: 'started', index: 0 })
-    const task = node.workers.runTask({ task: 'collect', cellId: D })
+    const task = node.workers.runTask({ task: 'collect-expired', cellId: D })
     node.sql(D, 'behind', mine)
     const answered = Promise.withResolvers<void>()
     for (const worker of node.all) worker.answered = () => answered.promise
     await node.end(slow)
-    expect(node.busy.received).toEqual(['collect'])
+    expect(node.busy.received).toEqual(['collect-expired'])
     if (isInTime) answered.resolve()
     else node.clock.advance(50)
     await node.settle()
-    expect(node.busy.received).toEqual(['collect', 'batch'])
-    node.busy.reply('collect', undefined)
+    expect(node.busy.received).toEqual(['collect-expired', 'batch'])
+    node.busy.reply('collect-expired', undefined)
     await task
   },
 )

@@ -26,6 +26,6 @@ test('a task for a stopped node is refused at once', async () => {
   const stopped = node.workers.stop(10_000)
   for (const worker of node.all) worker.end()
   await stopped
-  const late = node.workers.runTask({ task: 'collect', cellId: A })
+  const late = node.workers.runTask({ task: 'collect-expired', cellId: A })
   await expect(late).rejects.toMatchObject({ code: 'shutting_down' })
 })

@@ -6,7 +6,7 @@ import {
   type WorkerEnd,
 } from '../../../src/workers/node/placement/worker-ends.ts'
 
-const BOUNDS = { holdMs: 40, silentMs: 30_000, memoryMax: 800, logBytesMax: 100 }
+const BOUNDS = { blockMs: 40, silentMs: 30_000, memoryMax: 800, logBytesMax: 100 }
 const WORK: LookedAtWork = {
   ranMs: 41,
   statementMs: 5_000,

@@ -55,7 +55,7 @@ describe('tasks', () => {
 
   test('are given up in the end, with a word on when to try again', async () => {
     const node = await ScriptedWorkers.started()
-    const task = node.workers.runTask({ task: 'collect', cellId: A })
+    const task = node.workers.runTask({ task: 'collect-expired', cellId: A })
     const failed = expect(task).rejects.toMatchObject({ code: 'busy', details: { retryAfterMs: 1_000 } })
     for (let end = 0; end < 5; end++) {
       await node.settle()
@@ -69,7 +69,7 @@ describe('tasks', () => {
     node.startsAtOnce = false
     for (const worker of node.all) await node.end(worker)
     const abort = new AbortController()
-    const task = node.workers.runTask({ task: 'collect', cellId: A }, { signal: abort.signal })
+    const task = node.workers.runTask({ task: 'collect-expired', cellId: A }, { signal: abort.signal })
     await node.settle()
     abort.abort(new Error('gone'))
     await expect(task).rejects.toThrow('gone')
@@ -140,7 +140,7 @@ test('a stop lets what runs finish, refuses what waits, and leaves no process', 
   await stopped
   expect(running.answer).toBe('done')
   expect(waits.error).toMatchObject({ code: 'shutting_down' })
-  const late = node.workers.runTask({ task: 'collect', cellId: A })
+  const late = node.workers.runTask({ task: 'collect-expired', cellId: A })
   node.clock.advance(60_000)
   expect(node.all.filter(({ isKilled, isStopped }) => !isKilled && !isStopped)).toEqual([])
   void late.catch(() => {})

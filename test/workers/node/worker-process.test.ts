@@ -214,7 +214,7 @@ test('of cells whose watches are over, neither the node nor a worker remembers m
   const worker = new WorkerProcess(spawnWorker(256 * MIB), watches, () => {})
   for (const cellId of ['first', ...Array.from({ length: 5_000 }, (_, i) => `cell ${i}`)]) {
     watched = cellId
-    worker.runTask({ task: 'quarantine', cellId }, undefined).catch(() => {})
+    worker.runTask({ task: 'quarantine-state', cellId }, undefined).catch(() => {})
   }
   const remembered = [...told].filter(([, isWatched]) => isWatched).map(([cellId]) => cellId)
   send.mockRestore()
@@ -273,11 +273,11 @@ test('a worker that is told to stop answers all of its tasks first', async () =>
   await worker.ended
 })
 
-test('what came before a mark of all cells is done before it: it belongs to the time before that', async () => {
+test('what came before a reset of all histories is done before it: it belongs to the time before that', async () => {
   const { worker, cellIds, look } = await workerWithCells(60)
   let ended = 0
   for (const cellId of cellIds) void look(cellId).then(() => ended++)
-  worker.mark('histories ended')
-  while (worker.unmarked.length > 0) await new Promise(setImmediate)
+  worker.resetHistories('histories ended')
+  while (worker.openResets.length > 0) await new Promise(setImmediate)
   expect(ended).toBe(cellIds.length)
 })

@@ -3,8 +3,8 @@ import type { ScriptedWorker } from '../../support/workers/scripted-worker.ts'
 import {
   A,
   B,
+  BLOCK_MS,
   C,
-  HOLD_MS,
   ScriptedWorkers,
   STATEMENT_MS,
   WAIT_MS,
@@ -32,7 +32,7 @@ async function inCommit() {
 describe('a COMMIT that keeps the processor busy', () => {
   async function slowed() {
     const { node, change, worker } = await inCommit()
-    await busyFor(node, worker, HOLD_MS + 1)
+    await busyFor(node, worker, BLOCK_MS + 1)
     expect(worker.isKilled).toBe(true)
     await node.end(worker)
     const [shared, own] = node.asked
@@ -59,7 +59,7 @@ describe('a COMMIT that keeps the processor busy', () => {
 
   test('ends no worker where it only waits for the disk', async () => {
     const { node, change, worker } = await inCommit()
-    await node.pass(20 * HOLD_MS)
+    await node.pass(20 * BLOCK_MS)
     expect(worker.isKilled).toBe(false)
     worker.say({ type: 'committed', transaction: 1 })
     expect(change.answer).toBe('done')
@@ -91,13 +91,13 @@ describe('opening a cell', () => {
     node.sql(B, 'neighbour')
     await node.settle()
     const shared = node.busy
-    shared.say({ type: 'upkeep', index: 0 })
-    await busyFor(node, shared, HOLD_MS + 1)
+    shared.say({ type: 'overhead', index: 0 })
+    await busyFor(node, shared, BLOCK_MS + 1)
     expect(shared.isKilled).toBe(true)
     await node.end(shared)
     const own = node.asked.find(({ given }) => given.includes('first')) as ScriptedWorker
     expect(own.given).toEqual(['first'])
-    own.say({ type: 'upkeep', index: 0 })
+    own.say({ type: 'overhead', index: 0 })
     await busyFor(node, own, STATEMENT_MS + 1)
     await node.end(own)
     expect(get.error).toMatchObject({ code: 'statement_timeout' })
@@ -108,10 +108,10 @@ describe('opening a cell', () => {
     node.put(A, 'first')
     node.put(B, 'neighbour')
     await node.settle()
-    node.busy.say({ type: 'upkeep', index: 0 })
-    await node.pass(20 * HOLD_MS)
-    node.busy.say({ type: 'upkeep', index: undefined })
-    await busyFor(node, node.busy, 20 * HOLD_MS)
+    node.busy.say({ type: 'overhead', index: 0 })
+    await node.pass(20 * BLOCK_MS)
+    node.busy.say({ type: 'overhead', index: undefined })
+    await busyFor(node, node.busy, 20 * BLOCK_MS)
     expect(node.busy.isKilled).toBe(false)
   })
 })
@@ -120,7 +120,7 @@ describe('work for a cell besides its operations', () => {
   /** A collects, and B has an operation that waits. */
   async function inTask() {
     const node = await ScriptedWorkers.started()
-    const task = node.workers.runTask({ task: 'collect', cellId: A })
+    const task = node.workers.runTask({ task: 'collect-expired', cellId: A })
     node.sql(B, 'neighbour')
     await node.settle()
     const worker = node.busy
@@ -130,20 +130,20 @@ describe('work for a cell besides its operations', () => {
 
   test('counts for the cell: it goes to the slow worker if it holds up others, and its task runs again there', async () => {
     const { node, task, worker } = await inTask()
-    await busyFor(node, worker, HOLD_MS + 1)
+    await busyFor(node, worker, BLOCK_MS + 1)
     expect(worker.isKilled).toBe(true)
     await node.end(worker)
     const [shared, own] = node.asked
     expect(shared?.given).toEqual(['neighbour'])
-    expect(own?.tasks.map(({ task: { task, cellId } }) => [task, cellId])).toEqual([['collect', A]])
-    own?.reply('collect', undefined)
+    expect(own?.tasks.map(({ task: { task, cellId } }) => [task, cellId])).toEqual([['collect-expired', A]])
+    own?.reply('collect-expired', undefined)
     await task
   })
 
   test('has a deadline, in the slow worker too', async () => {
     const { node, task, worker } = await inTask()
     void task.catch(() => {})
-    await busyFor(node, worker, HOLD_MS + 1)
+    await busyFor(node, worker, BLOCK_MS + 1)
     await node.end(worker)
     const own = node.asked.find(({ tasks }) => tasks.length > 0) as ScriptedWorker
     own.say({ type: 'working', cellId: A })
@@ -157,18 +157,18 @@ describe('work for a cell besides its operations', () => {
     await node.settle()
     const worker = node.busy
     worker.say({ type: 'started', index: 0 })
-    const task = node.workers.runTask({ task: 'collect', cellId: A })
+    const task = node.workers.runTask({ task: 'collect-expired', cellId: A })
     await node.pass(STATEMENT_MS + 20)
     await node.end(worker)
     expect(node.hasToWait(A)).toBe(true)
     const next = node.asked.find(({ tasks }) => tasks.length > 0) as ScriptedWorker
-    next.reply('collect', undefined)
+    next.reply('collect-expired', undefined)
     await task
   })
 
   test('but is after its own: it does not end one worker after the other', async () => {
     const node = await ScriptedWorkers.started()
-    const task = node.workers.runTask({ task: 'collect', cellId: A })
+    const task = node.workers.runTask({ task: 'collect-expired', cellId: A })
     void task.catch(() => {})
     await node.settle()
     const worker = node.busy
@@ -180,9 +180,9 @@ describe('work for a cell besides its operations', () => {
 
   test('that waits for the disk, or is over, ends no worker', async () => {
     const { node, worker } = await inTask()
-    await node.pass(20 * HOLD_MS)
+    await node.pass(20 * BLOCK_MS)
     worker.say({ type: 'working', cellId: undefined })
-    await busyFor(node, worker, 20 * HOLD_MS)
+    await busyFor(node, worker, 20 * BLOCK_MS)
     expect(worker.isKilled).toBe(false)
   })
 
@@ -192,14 +192,14 @@ describe('work for a cell besides its operations', () => {
     node.put(C, 'waits')
     await node.settle()
     const worker = node.busy
-    worker.say({ type: 'upkeep', index: 0 })
+    worker.say({ type: 'overhead', index: 0 })
     worker.say({ type: 'working', cellId: A })
-    await busyFor(node, worker, HOLD_MS - 1)
+    await busyFor(node, worker, BLOCK_MS - 1)
     worker.say({ type: 'working', cellId: undefined })
-    await busyFor(node, worker, HOLD_MS - 1)
+    await busyFor(node, worker, BLOCK_MS - 1)
     expect(worker.isKilled).toBe(false)
     worker.say({ type: 'working', cellId: A })
-    await busyFor(node, worker, HOLD_MS + 1)
+    await busyFor(node, worker, BLOCK_MS + 1)
     expect(worker.isKilled).toBe(true)
     await node.end(worker)
     expect(node.busy.given).toEqual(['opens', 'waits'])

@@ -50,7 +50,7 @@ test('a statement that has ended is not running any more, for the node, when the
     { op: 'sql', sql: 'SELECT 1' },
     { op: 'kv.put', key: 'a', value: 'b' },
   ])
-  expect(heard).toEqual([{ type: 'upkeep', index: 1 }])
+  expect(heard).toEqual([{ type: 'overhead', index: 1 }])
 })
 
 test('the node hears for which operation a cell is opened, and that nobody’s time runs while fsyncs are awaited', async () => {
@@ -59,7 +59,7 @@ test('the node hears for which operation a cell is opened, and that nobody’s t
   worker.cells.files.write(other)
   const operation: CellOperation = { op: 'kv.put', key: 'a', value: 'b' }
   await worker.run([[{ cellId, operation }], [{ cellId: other, operation }]])
-  const told = written.filter((message) => message.type === 'upkeep').map(({ index }) => index)
+  const told = written.filter((message) => message.type === 'overhead').map(({ index }) => index)
   // What takes long is announced a second time. Before the second cell is opened, the first one's change is committed.
   expect([...new Set(told)]).toEqual([0, undefined, 1])
   expect(told.at(-1)).toBeUndefined()
@@ -102,7 +102,7 @@ test('the results of puts into several cells leave the worker together, before t
   await run([[put('a')], [put('b'), put('bb')], [put('c')]])
   expect(written.map(({ messages, commits }) => [typesOf(messages), commits])).toEqual([
     [
-      ['results', 'results', 'results', 'upkeep'],
+      ['results', 'results', 'results', 'overhead'],
       [0, 0, 0],
     ],
     // There is no commit log yet.
@@ -183,7 +183,7 @@ test('an operation of any kind is announced if it starts some time after the las
   vi.spyOn(worker.clock, 'monotonic').mockImplementation(() => (now += 3))
   onTestFinished(() => void vi.restoreAllMocks())
   await run(['a', 'b', 'c'].map((key) => ({ op: 'kv.get', key })))
-  expect(written.some(({ type }) => type === 'upkeep')).toBe(true)
+  expect(written.some(({ type }) => type === 'overhead')).toBe(true)
 })
 
 test('a cell whose change is on disk is answered, however long the fsync of its neighbour takes (invariant 13)', async () => {
@@ -275,7 +275,7 @@ test('a batch that is done in time says nothing more than that, and what the wor
   const { ids, written, run } = openSlicedWorker({})
   await run([ids[0], ['SELECT 1', insert(1)]], [ids[1], [insert(2)]])
   // With the two tables that were made before.
-  const counts = { statements: 5, commits: 4, open: 2 }
+  const counts = { statements: 5, commits: 4, cellsOpen: 2 }
   expect(Object.entries(written.at(-1) ?? {})).toEqual([
     ['type', 'done'],
     ['counts', counts],
@@ -294,30 +294,6 @@ test('one operation runs, however long it takes, and changes of a cell are not h
   expect(rows(a)).toEqual([1, 2])
 })
 
-test('what it takes to receive a long body is its cell’s time; what other work takes is not', async () => {
-  const clock = new FakeClock()
-  const directory = path.join(tempDirectory('cellstore-received'), 'worker')
-  const worker = new BatchWorker(directory, { clock }, undefined, { processorMs: () => clock.monotonic() })
-  const [a, b] = [newCellId(), newCellId()]
-  for (const id of [a, b]) worker.cells.files.write(id)
-  const get = { cellId: a, operation: { op: 'kv.get', key: 'k' } } as const
-  const long = { cellId: b, operation: requestOf('sql', { sql: 'SELECT 1' }) }
-  let last: BatchMessage | undefined
-  worker.onWrite = (messages) => {
-    last = messages.at(-1)
-  }
-  await worker.run([[get], [long]])
-  expect(last).not.toHaveProperty('spent')
-  clock.advance(7)
-  worker.otherWorkEnded()
-  clock.advance(2)
-  await worker.run([[get], [long]])
-  expect(last).toMatchObject({ type: 'done', spent: [[1, 2]] })
-  clock.advance(2)
-  await worker.run([[get]])
-  expect(last).not.toHaveProperty('spent')
-})
-
 test.each(['by the batch', 'by a task before it'])(
   'a long log that a killed worker has left is cut before anything is written over it: the cell is opened %s',
   async (opened) => {
@@ -333,7 +309,7 @@ test.each(['by the batch', 'by a task before it'])(
     await run([{ op: 'kv.put', key: 'k', value: 'v' }])
     expect(sizes).toHaveLength(1)
     expect(sizes[0]).toBeLessThan(MIB)
-    expect(written[0]).toEqual({ type: 'upkeep', index: 0 })
+    expect(written[0]).toEqual({ type: 'overhead', index: 0 })
     expect(worker.cells.handle(cellId).kv.get('k')).toBe('v')
   },
 )
@@ -358,7 +334,7 @@ test('a long request is read in its cell’s time, and not before there is time 
     last = messages.at(-1)
     // A body's time passes after it is announced.
     for (const each of messages) {
-      if (each.type !== 'upkeep' || each.index === undefined || read.has(each.index)) continue
+      if (each.type !== 'overhead' || each.index === undefined || read.has(each.index)) continue
       read.add(each.index)
       clock.advance(6)
     }

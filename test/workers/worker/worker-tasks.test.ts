@@ -27,7 +27,6 @@ function tasksOver(open: () => unknown, exists = true) {
       cells: { local } as unknown as WorkerCells,
       send: (message) => sent.push(message),
       batch: noBatch,
-      ended: () => {},
     }),
   }
 }
@@ -94,7 +93,6 @@ describe('After a worker was killed around a COMMIT, the next one says', () => {
       cells: { local: next.cells } as WorkerCells,
       send: (message) => sent.push(message),
       batch: noBatch,
-      ended: () => {},
     })
     tasks.run(1, { task: 'was-committed', cellId, before: killed.before })
     return sent.map((message) => (message.type === 'reply' ? message.value : message))
@@ -133,7 +131,6 @@ test('a cell is restored once the batch under way has told what it has committed
     cells,
     send: ({ type }) => told.push(type),
     batch: () => batch,
-    ended: () => {},
   })
   const options = { isNewest: true, version: 'restored', last: '', line: 0 }
   tasks.run(1, { task: 'install', cellId: cellIds[0] as string, options })
@@ -153,17 +150,15 @@ function tasksInTurns() {
     beginRestore: (cellId: string) => void done.push(`restore ${cellId}`),
   }
   const sent: FromWorker[] = []
-  const ended = vi.fn()
   const send = (message: FromWorker) => void sent.push(message)
   const tasks = new WorkerTasks({
     cells: cells as unknown as WorkerCells,
     send,
     batch: noBatch,
-    ended,
   })
   const cut = (id: number, cellId: string) =>
     tasks.run(id, { task: 'cut', cellId, call: { method: 'end', args: [] } })
-  return { tasks, done, sent, ended, cut }
+  return { tasks, done, sent, cut }
 }
 
 const turn = () => new Promise((resolve) => setImmediate(resolve))
@@ -220,17 +215,4 @@ test('a cell with a task that waits is in use, so that its record is kept; a tas
   expect(tasks.isBusyWith('a')).toBe(false)
   expect(done).toEqual(['close a', 'cut a'])
   expect(sent.map((message) => message.type === 'reply' && message.value)).toEqual([true, undefined])
-})
-
-test('what a task takes counts for no batch, whoever has it start', async () => {
-  const { tasks, ended, cut } = tasksInTurns()
-  cut(1, 'a')
-  await turn()
-  expect(ended).toHaveBeenCalledTimes(1)
-  cut(2, 'b')
-  tasks.before('b')
-  expect(ended).toHaveBeenCalledTimes(2)
-  cut(3, 'c')
-  tasks.startAll()
-  expect(ended).toHaveBeenCalledTimes(3)
 })

@@ -16,7 +16,7 @@ export interface UnkeptLogParts {
 
 /**
  * @param database the cell, if it is open
- * @returns 'later' beside a hold, and while a caller has to end a broken transaction; 'out of reach' if there is a log, and the cell is kept
+ * @returns 'later' while a caller has to end a broken transaction; 'out of reach' if there is a log, and the cell is kept
  * closed: only SQLite could say how much of it counts
  */
 export function findUnkeptLog(
@@ -24,7 +24,8 @@ export function findUnkeptLog(
   database: CellDatabase | undefined,
   kept: readonly Segment[],
 ): UnkeptLog | undefined | 'later' | 'out of reach' {
-  if (database?.usable) return unkeptLogOf(parts, database.checkpoints.frames(), kept)
+  const frames = database?.framesToKeep()
+  if (frames !== undefined) return unkeptLogOf(parts, frames, kept)
   const wal = fingerprintOf(parts.paths.wal)
   if (wal === undefined || wal.size === 0 || isKept(parts, kept)) return undefined
   return database === undefined || database.quarantined !== undefined ? 'out of reach' : 'later'

@@ -1,7 +1,6 @@
 import type { Audience } from '../../core/audience.ts'
 import { asTenantsSee } from '../../core/problem.ts'
-import { healthz, readyz } from './health-actions.ts'
-import { openMetrics } from './status-actions.ts'
+import { healthz, openMetrics, readyz } from './node-actions.ts'
 
 /** Whoever can reach the port of the metrics, which name no account, no cell and no key. */
 export const METRICS: Audience = {

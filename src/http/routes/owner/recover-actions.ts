@@ -14,7 +14,9 @@ async function recoverCell(call: ArchiveCall) {
   const { clock } = store
   const wasHere = store.databaseBytes(call.cellId) > 0
   const began = clock.monotonic()
-  await transfer(call, ({ signal }) => unlessAborted(service.recover(call.cellId), signal))
+  await transfer(call, ({ signal }) =>
+    unlessAborted(service.backups.recoverIfLost(call.cellId, 'requested'), signal),
+  )
   return {
     id: call.cellId,
     recovered: !wasHere,

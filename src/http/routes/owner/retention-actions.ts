@@ -8,26 +8,22 @@ import { flag, text } from '../../../service/json/fields.ts'
 import { timeOf } from '../../../service/json/time.ts'
 import type { PurgedCell } from '../../../store/cells/cell-directory.ts'
 import type { PinDocument, RetentionDocument } from '../../answers/backup-answers.ts'
-import { type ArchiveCall, archiveAction, archiveActionWith, ok, takeTurn } from '../../core/action.ts'
-import { whileAsked } from '../../core/while-asked.ts'
+import { type ArchiveCall, archiveAction, archiveActionWith, ok, readBackups } from '../../core/action.ts'
+import { whileConnected } from '../../core/http-message.ts'
 
 /** Which versions of a cell stay. Its account may look; only the store's owner changes it. */
 
 /** What the plans say of each version. */
 export const getRetention = archiveAction(async (call) => {
   const retention = retentionOf(call)
-  const { context, request, accountId, cellId } = call
-  const judged = await context.backupReads.run(accountId, request, async (signal) => {
-    await takeTurn(call, accountId ?? '')
-    return await retention.prune(cellId, { dryRun: true, signal })
-  })
+  const judged = await readBackups(call, (signal) => retention.prune(call.cellId, { dryRun: true, signal }))
   return ok(encodePruned(judged))
 })
 
 export const prune = archiveActionWith(
   z.strictObject({ dry_run: flag.optional() }),
   async (call, { dry_run }) => {
-    const pruned = await whileAsked(call.request, (signal) =>
+    const pruned = await whileConnected(call.request, (signal) =>
       retentionOf(call).prune(call.cellId, { dryRun: dry_run === true, signal }),
     )
     return ok(encodePruned(pruned))
@@ -40,12 +36,12 @@ export const purge = archiveActionWith(z.strictObject({ confirm: text }), async 
     throw new CellError('invalid_request', 'confirm must be the id of the cell.', { field: 'confirm' })
   }
   const { store } = call.context
-  const purged = await whileAsked(call.request, (signal) => store.purgeCell(call.cellId, { signal }))
+  const purged = await whileConnected(call.request, (signal) => store.purgeCell(call.cellId, { signal }))
   return ok(encodePurged(purged))
 })
 
 export const pin = archiveActionWith(z.strictObject({ version: text }), async (call, { version }) => {
-  await whileAsked(call.request, (signal) => retentionOf(call).pin(call.cellId, version, { signal }))
+  await whileConnected(call.request, (signal) => retentionOf(call).pin(call.cellId, version, { signal }))
   return ok({ version, pinned: true } satisfies PinDocument)
 })
 

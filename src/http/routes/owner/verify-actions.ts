@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import type { VerifyResult } from '../../../backup/verify/verify-types.ts'
+import type { VerifyOptions, VerifyResult } from '../../../backup/verify/verify-types.ts'
 import type { BackupOptions } from '../../../backup/versions/backup-types.ts'
 import { definedOnly } from '../../../base/options/option-shapes.ts'
 import { flag, text } from '../../../service/json/fields.ts'
@@ -12,8 +12,10 @@ export const verify = archiveActionWith(
   z.strictObject({ version: text.optional(), deep: flag.optional() }),
   async (call, { version, deep }) => {
     const { context, cellId } = call
-    const prove = (options: BackupOptions) =>
-      context.service.verify(cellId, definedOnly({ ...options, version, deep }))
+    const prove = (options: BackupOptions) => {
+      const asked: VerifyOptions = definedOnly({ ...options, version, deep })
+      return context.service.backups.verify(cellId, asked)
+    }
     const proven = await transfer(call, prove)
     return ok({ id: cellId, name: context.store.findCell(cellId)?.name ?? null, ...encodeVerified(proven) })
   },

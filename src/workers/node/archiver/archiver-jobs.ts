@@ -73,8 +73,8 @@ export class ArchiverJobs {
 
   get load(): ArchiverLoad {
     const of = (lane: Lane) => {
-      const jobs = [...this.#pending].filter(({ about }) => LANE_OF[about.job.job] === lane)
-      const running = jobs.filter(({ about }) => about.hasBegun).length
+      const jobs = [...this.#pending].filter(({ state }) => LANE_OF[state.job.job] === lane)
+      const running = jobs.filter(({ state }) => state.hasBegun).length
       return { waiting: jobs.length - running, running }
     }
     return { restore: of('restore'), backup: of('backup'), verify: of('verify') }
@@ -82,25 +82,25 @@ export class ArchiverJobs {
 
   /** The cells of the jobs that run. */
   get begunCells(): string[] {
-    const begun = [...this.#pending].filter(({ about }) => about.hasBegun)
-    return begun.map(({ about }) => about.job.request.cellId)
+    const begun = [...this.#pending].filter(({ state }) => state.hasBegun)
+    return begun.map(({ state }) => state.job.request.cellId)
   }
 
   raise(cellId: string, need: Need): void {
-    for (const { about } of this.#pending)
-      if (about.job.request.cellId === cellId) about.job.request.need = need
+    for (const { state } of this.#pending)
+      if (state.job.request.cellId === cellId) state.job.request.need = need
     this.#parts.send({ type: 'raise', cellId, need })
   }
 
   /** A new process is ready. */
   sendAll(): void {
-    for (const { id, about } of this.#pending)
-      if (about.switched === undefined) this.#parts.send({ type: 'job', id, job: about.job })
+    for (const { id, state } of this.#pending)
+      if (state.switched === undefined) this.#parts.send({ type: 'job', id, job: state.job })
   }
 
   /** The archiver asks this process before it touches the cell, so a job without a permit ends before that. */
   begun(id: number): void {
-    const state = this.#pending.get(id)?.about
+    const state = this.#pending.get(id)?.state
     if (state === undefined) return
     state.hasBegun = true
     state.options.onBegin?.()
@@ -113,12 +113,12 @@ export class ArchiverJobs {
   }
 
   progress({ id, event }: Extract<FromArchiver, { type: 'progress' }>): void {
-    this.#pending.get(id)?.about.options.onProgress?.(event)
+    this.#pending.get(id)?.state.options.onProgress?.(event)
   }
 
   settle(answer: Answer): void {
     const job = this.#pending.get(answer.id)
-    if (answer.error !== undefined && job?.about.refusal !== undefined) job.reject(job.about.refusal)
+    if (answer.error !== undefined && job?.state.refusal !== undefined) job.reject(job.state.refusal)
     else this.#pending.settle(answer)
   }
 
@@ -127,9 +127,9 @@ export class ArchiverJobs {
    * would take the restored state for the one that it replaces.
    */
   switching(cellId: string, result: RestoreResult, installed: Promise<unknown>): void {
-    for (const { about } of this.#pending)
-      if (about.hasBegun && about.job.job === 'restore' && about.job.request.cellId === cellId)
-        about.switched = installed.then(
+    for (const { state } of this.#pending)
+      if (state.hasBegun && state.job.job === 'restore' && state.job.request.cellId === cellId)
+        state.switched = installed.then(
           () => result,
           () => undefined,
         )
@@ -150,42 +150,42 @@ export class ArchiverJobs {
   }
 
   #interrupted(pending: PendingJob): void {
-    const { id, about, reject } = pending
-    const isCrash = about.hasBegun
-    about.hasBegun = false
-    if (about.refusal !== undefined) reject(about.refusal)
-    else if (about.options.signal?.aborted === true) reject(about.options.signal.reason)
-    else if (isCrash && ++about.crashes === CRASHES_MAX) this.#giveUpLogged(pending, endedAgain())
+    const { id, state, reject } = pending
+    const isCrash = state.hasBegun
+    state.hasBegun = false
+    if (state.refusal !== undefined) reject(state.refusal)
+    else if (state.options.signal?.aborted === true) reject(state.options.signal.reason)
+    else if (isCrash && ++state.crashes === CRASHES_MAX) this.#giveUpLogged(pending, endedAgain())
     // If the next process is ready already, it did not get this one.
-    else this.#parts.send({ type: 'job', id, job: about.job })
+    else this.#parts.send({ type: 'job', id, job: state.job })
   }
 
   /** For a job whose process has ended: answers it if its switch is done, and otherwise goes on, once. */
   #unlessSwitched(pending: PendingJob, goOn: () => void): void {
-    const { about } = pending
-    if (about.switched === undefined) {
+    const { state } = pending
+    if (state.switched === undefined) {
       goOn()
       return
     }
-    const isWaiting = about.goOn !== undefined
+    const isWaiting = state.goOn !== undefined
     // The next process may have ended too, or the store is being closed.
-    about.goOn = goOn
-    if (!isWaiting) void this.#answerSwitched(pending, about.switched)
+    state.goOn = goOn
+    if (!isWaiting) void this.#answerSwitched(pending, state.switched)
   }
 
   async #answerSwitched(
-    { about, resolve }: PendingJob,
+    { state, resolve }: PendingJob,
     switched: Promise<RestoreResult | undefined>,
   ): Promise<void> {
     const result = await switched
-    const { goOn } = about
-    about.switched = undefined
-    about.goOn = undefined
+    const { goOn } = state
+    state.switched = undefined
+    state.goOn = undefined
     if (result === undefined) {
       goOn?.()
       return
     }
-    await this.#clearUp(about.job)
+    await this.#clearUp(state.job)
     resolve(result)
   }
 
@@ -195,19 +195,19 @@ export class ArchiverJobs {
   }
 
   /** Without a process, nothing of the job runs, unless it is a switch. Otherwise its answer comes once it has cleaned up. */
-  #abort({ id, about, reject }: PendingJob, signal: AbortSignal | undefined): void {
-    if (!this.#parts.send({ type: 'abort', id }) && about.switched === undefined) reject(signal?.reason)
+  #abort({ id, state, reject }: PendingJob, signal: AbortSignal | undefined): void {
+    if (!this.#parts.send({ type: 'abort', id }) && state.switched === undefined) reject(signal?.reason)
   }
 
   #giveUpLogged(pending: PendingJob, err: CellError): void {
-    const { job } = pending.about
+    const { job } = pending.state
     const { cellId } = job.request
     this.#parts.log.error({ cellId, job: job.job, err }, 'a job of the archiver was given up')
     this.#giveUp(pending, err)
   }
 
-  #giveUp({ about, reject }: PendingJob, error: CellError): void {
-    void this.#clearUp(about.job)
+  #giveUp({ state, reject }: PendingJob, error: CellError): void {
+    void this.#clearUp(state.job)
     reject(error)
   }
 

@@ -39,8 +39,8 @@ import type {
 import { logForChild } from '../../protocol/log-message.ts'
 import { OpenCalls } from '../../protocol/open-calls.ts'
 import { fromWireError, toWireError } from '../../protocol/wire-error.ts'
-import { SilenceWatch } from '../placement/silence-watch.ts'
 import { ArchiverJobs } from './archiver-jobs.ts'
+import { SilenceWatch } from './silence-watch.ts'
 
 type ArchiverLink = ChildLink<ToArchiver, FromArchiver>
 
@@ -163,7 +163,7 @@ export class ArchiverProcess implements ArchiverClient {
   }
 
   /** The node has taken an epoch. */
-  held(epoch: number): void {
+  setEpoch(epoch: number): void {
     this.#child?.send({ type: 'epoch', epoch })
   }
 
@@ -205,7 +205,7 @@ export class ArchiverProcess implements ArchiverClient {
         this.#isReady = true
         this.#watch = this.#newWatch(child)
         this.#jobs.sendAll()
-        for (const { id, about } of this.#flushes) this.#send({ type: 'flush', id, about })
+        for (const { id, state } of this.#flushes) this.#send({ type: 'flush', id, about: state })
         break
       case 'pong':
         this.#watch?.answered()
@@ -269,8 +269,8 @@ export class ArchiverProcess implements ArchiverClient {
     } catch (error) {
       // Only codes of ours arrive. A full disk, for example, has one; what has none keeps its words.
       const isKnown = (localFailure(error) ?? 'internal') !== 'internal'
-      const told = isKnown ? toBackupError(error) : error
-      child.send({ type: 'answer', id, value: undefined, error: toWireError(told) })
+      const sent = isKnown ? toBackupError(error) : error
+      child.send({ type: 'answer', id, value: undefined, error: toWireError(sent) })
     }
   }
 

@@ -9,9 +9,9 @@ import type { Upkeep } from '../../../store/upkeep.ts'
 import { ChildLink } from '../../children/child-link.ts'
 import { spawnArchiver } from '../../children/spawn-child.ts'
 import type { WorkerPool } from '../dispatch/worker-pool.ts'
-import { NodeCells } from '../node-cells.ts'
 import type { CellDeletions } from '../placement/cell-deletions.ts'
 import { ArchiverProcess } from './archiver-process.ts'
+import { NodeCells } from './node-cells.ts'
 
 /**
  * Joins the archiver's process with the node's catalog and workers.
@@ -43,9 +43,9 @@ export function archivingOfNode(
       const { destination, guard } = start
       destination.settled = settledBy(archiver)
       destination.collectedTo = () => archiver.shipping?.backedUpTo ?? null
-      guard.held.listen((epoch) => archiver.held(epoch))
-      destination.moved.listen(() => workers.mark('nothing stored'))
-      destination.historiesEnded.listen(() => workers.mark('histories ended'))
+      guard.held.listen((epoch) => archiver.setEpoch(epoch))
+      destination.moved.listen(() => workers.resetHistories('nothing stored'))
+      destination.historiesEnded.listen(() => workers.resetHistories('histories ended'))
       return archiver
     },
   })

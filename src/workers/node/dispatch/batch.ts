@@ -30,7 +30,7 @@ export interface CellTime {
 export interface FinishedBatch {
   /** Operations that have not started, because the batch had no time for them. */
   returned: QueuedOperation[]
-  /** Those of them that wait for the end of a hold. */
+  /** Others, which wait for the end of a hold. */
   held: QueuedOperation[]
   /** The cells of which operations ran. */
   ran: CellTime[]
@@ -45,13 +45,13 @@ export interface FinishedBatch {
  *     sent ─────────────────────────────────────────▶ settled
  *      │ ▲                                               ▲
  *      │ │ t rolled back; the next try                   │
- *      │ │ does not hold the operation                   │
+ *      │ │ does not have the operation                   │
  *      ▼ │                                               │
  *     provisional(t) ── committed(t), or results ────────┘
  *                       without a transaction
  *
  * When the batch is done, operations that have not started are `returned`: the worker said nothing of them before.
- * If the next try holds the operation, it becomes provisional in that transaction. A caller that gives up settles its
+ * If the next try has the operation, it becomes provisional in that transaction. A caller that gives up settles its
  * operation in any state. When the worker ends early, nothing of the `sent` operations is committed, and they run again
  * (`notRun`). For provisional ones, the cell's WAL tells whether `t` was committed.
  */
@@ -104,9 +104,9 @@ export class Batch {
       case 'committed':
         this.#committed(message.transaction)
         break
-      case 'upkeep':
+      case 'overhead':
         if (message.index !== undefined)
-          this.#statement = { kind: 'upkeep', operation: this.#at(message.index), since: now }
+          this.#statement = { kind: 'overhead', operation: this.#at(message.index), since: now }
         break
       case 'done':
         this.#finish(message)
@@ -125,7 +125,7 @@ export class Batch {
   }
 
   /** Whether it has operations on a cell. */
-  holds(cellId: string): boolean {
+  has(cellId: string): boolean {
     return this.#cells.some(([first]) => first?.cellId === cellId)
   }
 
@@ -156,7 +156,9 @@ export class Batch {
       const ms = spentMs.get(i) ?? 0
       return [{ cellId, accountId, ms, operations: started.length }]
     })
-    this.#finished = { returned: [...notStarted], held: held.map((index) => this.#at(index)), ran }
+    const heldBack = held.map((index) => this.#at(index))
+    for (const each of heldBack) notStarted.delete(each)
+    this.#finished = { returned: [...notStarted], held: heldBack, ran }
   }
 
   #takeResults(

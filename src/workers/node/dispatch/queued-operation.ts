@@ -26,8 +26,6 @@ export interface QueuedOperation {
   isSettled: boolean
   /** It runs by itself, and was about to commit. */
   mayHaveCommitted?: boolean
-  /** It waits for the end of a hold that had its cell when it was last sent. */
-  waitsForHold?: boolean
   /** The first call counts. @param hasCommitted it may have changed the cell */
   settle(outcome: Outcome, hasCommitted?: boolean): void
 }
@@ -40,7 +38,7 @@ export function isStatement({ operation }: QueuedOperation): boolean {
   return STATEMENT_ROUTES.has(routeOf(operation))
 }
 
-/** The approximate size of an operation in memory, in bytes. Nothing is free, or a queue would hold any number of it. */
+/** The approximate size of an operation in memory, in bytes. Nothing is free, or a queue would take any number of it. */
 export function operationBytes(operation: CellOperation): number {
   if (operation.op !== 'request') return OBJECT_BYTES + serialize(operation).length
   const { key = '', query = '', body } = operation

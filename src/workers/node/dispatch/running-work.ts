@@ -6,7 +6,7 @@ export type Charged = Pick<QueuedOperation, 'cellId' | 'accountId' | 'statementM
 
 /** What a worker does for an operation: one of its statements, the COMMIT of its transaction, or other work. */
 export interface RunningStatement {
-  kind: 'statement' | 'commit' | 'upkeep'
+  kind: 'statement' | 'commit' | 'overhead'
   operation: QueuedOperation
   /** Monotonic. */
   since: number

@@ -1,4 +1,4 @@
-import type { CellsMark } from '../../../backup/changes/change-trackers.ts'
+import type { HistoryReset } from '../../../backup/changes/change-trackers.ts'
 import type { CollectedLook, CollectLimits, ShippedPlace } from '../../../backup/changes/log/cell-log.ts'
 import type { PackedPiece } from '../../../backup/changes/log/packed-logs.ts'
 import { type Clock, setImmediate, type Timer } from '../../../base/clock.ts'
@@ -10,6 +10,7 @@ import { logSlowStatement } from '../../../service/slow-statements.ts'
 import type { CellMetrics } from '../../../store/store-metrics.ts'
 import type { WorkerSettings, WorkerTask, WorkerTaskResults } from '../../protocol/protocol.ts'
 import { CellPlacement } from '../placement/cell-placement.ts'
+import { WorkerCosts } from '../placement/worker-costs.ts'
 import {
   answerTo,
   type Consequence,
@@ -26,7 +27,6 @@ import { type LostWorker, type SlotContext, WorkerSlot } from '../processes/work
 import { stopping, WorkerSpawner } from '../processes/worker-spawner.ts'
 import { WorkerTotals } from '../processes/worker-totals.ts'
 import type { QueueBounds } from '../queue/operation-queue.ts'
-import { WorkerCosts } from '../queue/worker-costs.ts'
 import { isStatement, type QueuedOperation } from './queued-operation.ts'
 import { type Charged, chargedFor, loggedBytes, type RunningWork } from './running-work.ts'
 
@@ -165,7 +165,7 @@ export class WorkerPool {
   async pause(cellId: string): Promise<() => void> {
     this.#paused.add(cellId)
     // Any task that is answered after what runs would do; its answer is not used. If it fails, the pause counts all the same.
-    await this.runTask({ task: 'quarantine', cellId }).catch(() => {})
+    await this.runTask({ task: 'quarantine-state', cellId }).catch(() => {})
     return () => {
       this.#paused.delete(cellId)
       this.#placement.slotOf(cellId).resume()
@@ -175,7 +175,7 @@ export class WorkerPool {
   /** What its workers have done, those that have ended too. */
   get metrics(): CellMetrics {
     const alive = [...this.#spawner.alive].map(({ counts }) => counts)
-    const { statements, commits, open } = this.#ended.total(alive)
+    const { statements, commits, cellsOpen } = this.#ended.total(alive)
     const queues = this.#placement.slots.map(({ queue }) => queue)
     const workers = {
       running: alive.length,
@@ -183,7 +183,7 @@ export class WorkerPool {
       operationsWaiting: queues.reduce((sum, { size }) => sum + size, 0),
       bytesWaiting: queues.reduce((sum, { bytes }) => sum + bytes, 0),
     }
-    return { statements, commits, cellsOpen: open, workers }
+    return { statements, commits, cellsOpen, workers }
   }
 
   /** What the cells of all workers have committed and not shipped. */
@@ -202,9 +202,9 @@ export class WorkerPool {
     for (const worker of this.#spawner.alive) if (worker.isReady) worker.logsShipped(places)
   }
 
-  /** Workers save rows of cells: each marks those of its own, and all that it may have saved in between. */
-  mark(mark: CellsMark): void {
-    for (const worker of this.#spawner.alive) worker.mark(mark)
+  /** Workers save rows of cells: each resets those of its own, and all that it may have saved in between. */
+  resetHistories(reset: HistoryReset): void {
+    for (const worker of this.#spawner.alive) worker.resetHistories(reset)
   }
 
   /** The cells whose `incoming.db` is being built: no worker may take that file for a left-over. */
@@ -298,8 +298,8 @@ export class WorkerPool {
     const { provisional, notRun } = lost
     this.#placement.workerEnded(slot)
     // One that nobody uses any more is stopped: such an end costs nobody anything.
-    const wasTold = slot.stopping && lost.reason === undefined && !lost.worker.ranOutOfMemory
-    if (!this.#stopped && !wasTold) {
+    const wasStopped = slot.stopping && lost.reason === undefined && !lost.worker.ranOutOfMemory
+    if (!this.#stopped && !wasStopped) {
       this.#ended.lost(lost)
       // Before what it has run moves: this slot gets the spare worker.
       if (!slot.stopping) void this.#placement.assignWorker(slot)

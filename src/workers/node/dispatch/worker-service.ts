@@ -1,17 +1,5 @@
 import { type BackupManager, objectStoreNotConfigured } from '../../../backup/backup-manager.ts'
-import { markCells } from '../../../backup/changes/change-trackers.ts'
-import type { VerifyOptions, VerifyResult } from '../../../backup/verify/verify-types.ts'
-import type { BackupList } from '../../../backup/versions/backup-page.ts'
-import type {
-  BackupKind,
-  BackupResult,
-  MakeBackupOptions,
-  PlanOptions,
-  RestoreOptions,
-  RestorePlan,
-  RestoreResult,
-} from '../../../backup/versions/backup-types.ts'
-import type { BackupInfo } from '../../../backup/versions/version-index.ts'
+import { resetHistories } from '../../../backup/changes/change-trackers.ts'
 import { within } from '../../../base/clock.ts'
 import { processIdentity } from '../../../catalog/directory-lock.ts'
 import { prepareWorkers } from '../../../catalog/workers-lock.ts'
@@ -19,7 +7,6 @@ import type { SqlPolicy } from '../../../engine/cell-settings.ts'
 import { CellError, isCellError } from '../../../errors.ts'
 import { beginWatch } from '../../../service/begin-watch.ts'
 import type {
-  BackupPageOptions,
   CellDescription,
   CellService,
   ExecuteOptions,
@@ -51,8 +38,8 @@ import { logForChild } from '../../protocol/log-message.ts'
 import type { ArchiverProcess } from '../archiver/archiver-process.ts'
 import { archivingOfNode } from '../archiver/archiving.ts'
 import { CellDeletions } from '../placement/cell-deletions.ts'
-import { LeftLogs } from '../placement/left-logs.ts'
 import { ImportProcesses } from '../processes/import-processes.ts'
+import { LeftLogs } from '../processes/left-logs.ts'
 import { DEFAULT_WORKER_LIMITS, memoryBound, type WorkerLimits } from '../processes/worker-limits.ts'
 import { type WorkerHandle, type WorkerMessage, WorkerProcess } from '../processes/worker-process.ts'
 import { DEFAULT_QUEUE_BOUNDS, type QueueBounds } from '../queue/operation-queue.ts'
@@ -148,10 +135,10 @@ export class WorkerService implements CellService {
     this.#archiving?.archiver.start()
     await this.#workers.start()
     this.#upkeep.start({
-      backup: (cellId, kind, options, need) => this.#backups.backup(cellId, kind, options, need),
-      prove: (cellId, options) => this.#backups.prove(cellId, options, 'background'),
-      collect: (cellId, signal) => this.#collect(cellId, signal),
-      recover: (cellId, signal) => this.#backups.recoverIfLost(cellId, 'background', signal),
+      backup: (cellId, kind, options, need) => this.backups.backup(cellId, kind, options, need),
+      prove: (cellId, options) => this.backups.prove(cellId, options, 'background'),
+      collect: (cellId, signal) => this.#collectExpired(cellId, signal),
+      recover: (cellId, signal) => this.backups.recoverIfLost(cellId, 'background', signal),
     })
     void this.#archiving?.search.search()
   }
@@ -180,7 +167,7 @@ export class WorkerService implements CellService {
     this.#assertRunning()
     const { files, registry } = this.#core
     if (!files.exists(cellId)) await this.#untilLocal(cellId)
-    const quarantine = await this.#workers.runTask({ task: 'quarantine', cellId })
+    const quarantine = await this.#workers.runTask({ task: 'quarantine-state', cellId })
     registry.require(cellId) // It may have been deleted meanwhile.
     return { sizeBytes: files.sizeBytes(cellId), quarantine }
   }
@@ -215,7 +202,7 @@ export class WorkerService implements CellService {
   }
 
   async branchCell(options: BranchCellOptions): Promise<CreatedCell> {
-    const created = await this.#core.branches.branch(options, this.#backups.branches)
+    const created = await this.#core.branches.branch(options, this.backups.branches)
     await this.confirmCell(created.id).finally(() => this.#upkeep.cellMade(created.id))
     return created
   }
@@ -226,40 +213,6 @@ export class WorkerService implements CellService {
 
   async confirmRecord(cellId: string): Promise<void> {
     await this.#archiving?.replication.confirmRecord(cellId)
-  }
-
-  async backup(cellId: string, kind: BackupKind, options: MakeBackupOptions = {}): Promise<BackupResult> {
-    return await this.#backups[kind](cellId, options)
-  }
-
-  async restore(cellId: string, options: RestoreOptions = {}): Promise<RestoreResult> {
-    const restored = await this.#backups.restore(cellId, options)
-    await this.confirmRecord(cellId)
-    return restored
-  }
-
-  async planRestore(cellId: string, options: PlanOptions = {}): Promise<RestorePlan> {
-    return await this.#backups.plan(cellId, options)
-  }
-
-  async recover(cellId: string): Promise<void> {
-    await this.#backups.recoverIfLost(cellId, 'requested')
-  }
-
-  async verify(cellId: string, options: VerifyOptions = {}): Promise<VerifyResult> {
-    return await this.#backups.verify(cellId, options)
-  }
-
-  async listBackups(cellId: string, page: BackupPageOptions, signal?: AbortSignal): Promise<BackupList> {
-    return await this.#backups.list(cellId, { ...page, signal })
-  }
-
-  async countRequestedBackups(cellId: string): Promise<number> {
-    return await this.#backups.countRequested(cellId)
-  }
-
-  async latestBackup(cellId: string, signal?: AbortSignal): Promise<BackupInfo | undefined> {
-    return await this.#backups.latest(cellId, signal)
   }
 
   /**
@@ -292,7 +245,7 @@ export class WorkerService implements CellService {
   }
 
   /** @throws `object_store_not_configured`, `store_closed` */
-  get #backups(): BackupManager {
+  get backups(): BackupManager {
     this.#assertRunning()
     if (this.#archiving === undefined) throw objectStoreNotConfigured()
     return this.#archiving.backups
@@ -305,12 +258,12 @@ export class WorkerService implements CellService {
   }
 
   /** A cell whose data is lost is restored in the background: then its expired entries are collected. */
-  async #collect(cellId: string, signal: AbortSignal): Promise<void> {
+  async #collectExpired(cellId: string, signal: AbortSignal): Promise<void> {
     try {
-      await this.#workers.runTask({ task: 'collect', cellId }, { signal })
+      await this.#workers.runTask({ task: 'collect-expired', cellId }, { signal })
     } catch (error) {
       if (!isCellError(error, 'cell_restoring')) throw error
-      await this.#backups.recoverIfLost(cellId, 'background')
+      await this.backups.recoverIfLost(cellId, 'background')
     }
   }
 
@@ -379,7 +332,8 @@ export class WorkerService implements CellService {
   #ended(worker: WorkerHandle): void {
     this.#leftLogs.ended(worker.identity)
     const { destination } = this.#core
-    for (const mark of worker.unmarked) if (destination !== undefined) markCells(destination.trackers, mark)
+    for (const each of worker.openResets)
+      if (destination !== undefined) resetHistories(destination.trackers, each)
     void this.#archiving?.search.search((cellId) => worker.mayHaveUsed(cellId))
   }
 

@@ -29,7 +29,7 @@ const MOVED_MAX = 100_000
  *         │                                                              ▲                             │
  *         └── its worker may have it open ──▶ leaving a ── closed, or the worker has ended ── (or) ────┘
  *
- * While it leaves, its operations wait in a's queue, held back, and its tasks wait for the end of the move. Whatever a's
+ * While it leaves, its operations wait in a's queue, blocked, and its tasks wait for the end of the move. Whatever a's
  * worker has to do for the cell comes to its end first. What the slot still has of the cell then goes to b: operations
  * in their order, and transactions that may have been committed. A slot that is wanted meanwhile becomes the target.
  */
@@ -87,7 +87,7 @@ export class CellMoves {
   }
 
   #leave(cellId: string, slot: WorkerSlot, target: WorkerSlot): void {
-    slot.queue.hold(cellId)
+    slot.queue.block(cellId)
     const move: Move = { slot, target, over: Promise.resolve() }
     this.#moves.set(cellId, move)
     move.over = slot.closeCell(cellId).then((isClosed) => {

@@ -38,7 +38,7 @@ export interface LookedAtWork {
 }
 
 export interface EndBounds {
-  holdMs: number
+  blockMs: number
   silentMs: number
   /** Bytes of memory that a worker may use. */
   memoryMax: number
@@ -56,7 +56,7 @@ export function killReason({ memory, silentMs, work }: Look, bounds: EndBounds):
   if (work === undefined) return undefined
   if (work.ranMs > work.statementMs) return 'timeout'
   if (work.loggedBytes > bounds.logBytesMax) return 'log'
-  if (work.ranMs <= bounds.holdMs) return undefined
+  if (work.ranMs <= bounds.blockMs) return undefined
   if (work.isAbandoned) return 'abandoned'
   // What holds up its own account alone is ended only where nobody else could lose the worker.
   const isInTheWay = work.heldUp === 'neighbours' || (work.heldUp === 'own' && work.isAlone)

@@ -120,11 +120,9 @@ function wholeOf(
 ): Record<string, number> {
   const whole: Record<string, number> = {}
   for (const cellId of wanted) {
-    const holders = questions.filter(({ worker }) => worker.mayHaveUsed(cellId))
-    const isWhole = holders.every(
-      (each) => isValid(each, look) && each.answer?.whole.includes(cellId) === true,
-    )
-    if (isWhole) whole[cellId] = Math.min(look, ...holders.map((each) => each.look))
+    const users = questions.filter(({ worker }) => worker.mayHaveUsed(cellId))
+    const isWhole = users.every((each) => isValid(each, look) && each.answer?.whole.includes(cellId) === true)
+    if (isWhole) whole[cellId] = Math.min(look, ...users.map((each) => each.look))
   }
   return whole
 }

@@ -1,3 +1,4 @@
+import { type Stats, stat } from 'node:fs'
 import type { Clock } from '../../../base/clock.ts'
 import { AccountPlaces } from '../../../base/fairness/account-places.ts'
 import type { Log } from '../../../base/log.ts'
@@ -6,10 +7,11 @@ import { checkSize } from '../../../engine/files/import-database.ts'
 import { CellError } from '../../../errors.ts'
 import type { CellBuild } from '../../../store/cells/cell-imports.ts'
 import { CheckerProcess } from '../../children/checker-process.ts'
-import { FileGrowth } from '../dispatch/file-growth.ts'
 
 /** Checks that run at the same time: each takes a core. */
 const AT_ONCE = 2
+/** So long a process may write before anybody looks. */
+const LOOK_EVERY_MS = 50
 
 /**
  * Checks imported databases, each in a process of its own, and ends those that take too long. An account has one check at a
@@ -49,23 +51,41 @@ export class ImportProcesses {
   async #check({ source, target, bytes, rules, signal }: CellBuild): Promise<void> {
     const over = AbortSignal.any(signal === undefined ? [this.#stop.signal] : [this.#stop.signal, signal])
     const checker = new CheckerProcess(bytes, this.#clock, this.#log)
-    const growth = new FileGrowth(this.#clock, target, (size) => {
+    const growth = watchSize(this.#clock, target, (size) => {
       if (size > rules.cellBytesMax) checker.kill()
     })
-    const abandon = () => checker.kill()
-    over.addEventListener('abort', abandon, { once: true })
     try {
-      if ((await checker.run({ kind: 'import', file: source, target, rules })) !== undefined) return
+      if ((await checker.run({ kind: 'import', file: source, target, rules }, over)) !== undefined) return
     } finally {
       growth.stop()
-      over.removeEventListener('abort', abandon)
     }
-    over.throwIfAborted()
-    checkSize(growth.sizeBytes, rules)
+    checkSize(growth.bytes(), rules)
     throw invalidDatabase('Its check took too much time or memory')
   }
 }
 
 function stopping(): CellError {
   return new CellError('shutting_down', 'The node is stopping. Nothing was imported.')
+}
+
+/** Looks again and again how large a file is that another process writes. @param onSize called with each size */
+function watchSize(clock: Clock, file: string, onSize: (bytes: number) => void) {
+  let isOver = false
+  /** As it was seen last; 0 while there is no file. */
+  let bytes = 0
+  const look = () =>
+    stat(file, (_, found?: Stats) => {
+      if (isOver) return
+      bytes = found?.size ?? 0
+      onSize(bytes)
+      timer = clock.setTimer(look, LOOK_EVERY_MS)
+    })
+  let timer = clock.setTimer(look, LOOK_EVERY_MS)
+  return {
+    bytes: () => bytes,
+    stop: () => {
+      isOver = true
+      timer.cancel()
+    },
+  }
 }

@@ -2,7 +2,7 @@ import type { MemoryBound } from '../../../engine/open-memory.ts'
 
 export interface WorkerLimits {
   /** Milliseconds that a statement may hold up operations on other cells. */
-  holdMs: number
+  blockMs: number
   /** Milliseconds after which a batch starts no further operation: others may wait for the worker. */
   sliceMs: number
   /** Milliseconds that an account runs in the slow worker after it has cost a worker. */
@@ -19,7 +19,7 @@ export interface WorkerLimits {
 
 /** The limits of `cellstore serve`, which sets `memoryMax` alone. */
 export const DEFAULT_WORKER_LIMITS: WorkerLimits = {
-  holdMs: 40,
+  blockMs: 40,
   sliceMs: 20,
   slowWorkerMs: 600_000,
   silentMs: 30_000,

@@ -1,5 +1,5 @@
 import type { ChildProcess } from 'node:child_process'
-import type { CellsMark } from '../../../backup/changes/change-trackers.ts'
+import type { HistoryReset } from '../../../backup/changes/change-trackers.ts'
 import type { CollectedLogs, CollectLimits, ShippedPlace } from '../../../backup/changes/log/cell-log.ts'
 import type { PackedPiece } from '../../../backup/changes/log/packed-logs.ts'
 import { ProcessStats } from '../../../base/machine/process-stats.ts'
@@ -21,7 +21,7 @@ import type {
 /** Messages about the running batch. */
 export type BatchMessage = Extract<
   FromWorker,
-  { type: 'started' | 'upkeep' | 'results' | 'unsynced' | 'committing' | 'committed' | 'done' }
+  { type: 'started' | 'overhead' | 'results' | 'unsynced' | 'committing' | 'committed' | 'done' }
 >
 
 /** Messages about what the worker does now. */
@@ -87,12 +87,12 @@ export class WorkerProcess {
   #watchedMax = WATCHED_CELLS_MAX
   readonly #watches: Watches
   #cellsClosed = 0
-  readonly #unmarked: CellsMark[] = []
+  readonly #openResets: HistoryReset[] = []
   /** Monotonic time of the last ping. */
   #pingedAt = Number.NEGATIVE_INFINITY
   #hasAnswered = true
   #isReady = false
-  #counts: WorkerCounts = { statements: 0, commits: 0, open: 0 }
+  #counts: WorkerCounts = { statements: 0, commits: 0, cellsOpen: 0 }
 
   constructor(
     child: ChildProcess,
@@ -233,14 +233,14 @@ export class WorkerProcess {
     this.#send({ type: 'logs-shipped', places })
   }
 
-  mark(mark: CellsMark): void {
-    this.#unmarked.push(mark)
-    this.#send({ type: 'mark', mark })
+  resetHistories(reset: HistoryReset): void {
+    this.#openResets.push(reset)
+    this.#send({ type: 'reset-histories', reset })
   }
 
-  /** What it was asked to mark and has not said that it has: it may have saved something older. */
-  get unmarked(): readonly CellsMark[] {
-    return this.#unmarked
+  /** Resets that it was asked for and has not said that it has done: it may have saved something older. */
+  get openResets(): readonly HistoryReset[] {
+    return this.#openResets
   }
 
   /** The cells whose `incoming.db` is being built. */
@@ -315,8 +315,8 @@ export class WorkerProcess {
       case 'pong':
         this.#hasAnswered = true
         break
-      case 'marked':
-        this.#unmarked.shift()
+      case 'histories-reset':
+        this.#openResets.shift()
         break
       case 'reply':
         this.#calls.settle(message)

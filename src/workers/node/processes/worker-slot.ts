@@ -1,3 +1,4 @@
+import { unlessAborted } from '../../../base/async/unless-aborted.ts'
 import { type Clock, setImmediate, within } from '../../../base/clock.ts'
 import type { CellRecord } from '../../../catalog/cell-registry.ts'
 import type { WorkerTask, WorkerTaskResults } from '../../protocol/protocol.ts'
@@ -13,7 +14,6 @@ import {
 import { UnresolvedTransactions } from '../dispatch/unresolved-transactions.ts'
 import type { HeldUp, KillReason } from '../placement/worker-ends.ts'
 import { OperationQueue, type QueueBounds } from '../queue/operation-queue.ts'
-import { WaitingTasks } from '../queue/waiting-tasks.ts'
 import { type TaskOptions, WorkerEnded, type WorkerHandle, type WorkMessage } from './worker-process.ts'
 
 export interface SlotContext {
@@ -85,7 +85,8 @@ export class WorkerSlot {
   #task: RunningTask | undefined
   #stopping = false
   readonly #unresolved: UnresolvedTransactions
-  readonly #waiting = new WaitingTasks()
+  /** Tasks wait for it while the slot has no worker, and then look again for the slot that has their cell. */
+  #nextWorker = Promise.withResolvers<void>()
   /** Called when the running batch is over. */
   readonly #batchOver: (() => void)[] = []
 
@@ -111,7 +112,7 @@ export class WorkerSlot {
 
   /** Nothing runs, and nothing waits. */
   get idle(): boolean {
-    const isAsked = this.#unresolved.size > 0 || this.#worker?.hasTasks === true || this.#waiting.size > 0
+    const isAsked = this.#unresolved.size > 0 || this.#worker?.hasTasks === true
     return this.#batch === undefined && this.queue.size === 0 && !isAsked
   }
 
@@ -174,11 +175,12 @@ export class WorkerSlot {
     void worker.ended.then(() => {
       // Tasks wait for the next one from here on: each try with this one would fail at once.
       this.#worker = undefined
+      if (!this.#stopping) this.#nextWorker = Promise.withResolvers()
       this.#ended(worker)
     })
     // Before anything else: it could move the WAL, which tells of these transactions, into the database.
     this.#unresolved.askAll(worker)
-    this.#waiting.wakeAll()
+    this.#nextWorker.resolve()
     this.#startsWithTasks = true
     void worker.ready.then(
       () => setImmediate(() => void this.#letTasksGoFirst(worker)),
@@ -205,7 +207,7 @@ export class WorkerSlot {
    * @returns false if the worker still needs the cell
    */
   async closeCell(cellId: string): Promise<boolean> {
-    if (this.#batch?.holds(cellId)) await new Promise<void>((resolve) => this.#batchOver.push(resolve))
+    if (this.#batch?.has(cellId)) await new Promise<void>((resolve) => this.#batchOver.push(resolve))
     const worker = this.#worker
     if (worker === undefined) return true
     try {
@@ -228,7 +230,7 @@ export class WorkerSlot {
    */
   untilWorker(signal: AbortSignal | undefined): Promise<void> | undefined {
     const hasWorker = this.#worker !== undefined && !this.#stopping
-    return hasWorker ? undefined : this.#waiting.wait(signal)
+    return hasWorker ? undefined : unlessAborted(this.#nextWorker.promise, signal)
   }
 
   /** For a slot with a worker. @throws `WorkerEnded`, and what the task throws */
@@ -258,6 +260,7 @@ export class WorkerSlot {
    */
   async stop(closeMs: number): Promise<void> {
     const worker = this.#worker
+    if (worker !== undefined && !this.#stopping) this.#nextWorker = Promise.withResolvers()
     this.#stopping = true
     worker?.stop()
     const timer = this.#context.clock.setTimer(() => worker?.kill(), closeMs)
@@ -267,7 +270,7 @@ export class WorkerSlot {
 
   /** Ends the use of a stopped slot. @returns the operations that wait */
   dispose(): QueuedOperation[] {
-    this.#waiting.wakeAll()
+    this.#nextWorker.resolve()
     this.#unresolved.giveUp()
     return this.queue.takeAll()
   }
@@ -338,7 +341,7 @@ export class WorkerSlot {
     const { turns } = this.queue
     for (const each of finished.ran) turns.charge(each.accountId, each.operations, each.ms)
     if (finished.returned.length > 0) this.queue.putBack(finished)
-    for (const each of finished.held) this.queue.waitForHold(each)
+    this.queue.holdBack(finished.held)
     if (this.queue.size === 0) turns.reset()
   }
 

@@ -45,11 +45,11 @@ export class WorkerTotals {
 
   /** Those of all workers. @param alive of the workers that have not ended */
   total(alive: readonly WorkerCounts[]): WorkerCounts {
-    const total = { statements: this.#statements, commits: this.#commits, open: 0 }
-    for (const { statements, commits, open } of alive) {
+    const total = { statements: this.#statements, commits: this.#commits, cellsOpen: 0 }
+    for (const { statements, commits, cellsOpen } of alive) {
       total.statements += statements
       total.commits += commits
-      total.open += open
+      total.cellsOpen += cellsOpen
     }
     return total
   }

@@ -1,9 +1,10 @@
 import { overLimit, TRY_LATER } from '../../../base/options/over-limit.ts'
 import { CellError } from '../../../errors.ts'
 import type { FinishedBatch } from '../dispatch/batch.ts'
-import { BatchCapacity } from '../dispatch/batch-capacity.ts'
 import type { QueuedOperation } from '../dispatch/queued-operation.ts'
 import { AccountTurns } from './account-turns.ts'
+import { BatchCapacity } from './batch-capacity.ts'
+import { HeldBack } from './held-back.ts'
 
 /** Of the operations that wait for one worker. */
 export interface QueueBounds {
@@ -32,9 +33,8 @@ export class OperationQueue {
   /** The cells of each account, both in the order of their turns. */
   #accounts = new Map<string, Set<string>>()
   /** Cells on their way to another worker: none of their operations starts here. */
-  readonly #held = new Set<string>()
-  /** Cells that a hold has, of which operations wait for its end: their other operations go on. */
-  readonly #ofHolds = new Set<string>()
+  readonly #blocked = new Set<string>()
+  readonly #heldBack = new HeldBack()
   #size = 0
   #bytes = 0
 
@@ -54,11 +54,11 @@ export class OperationQueue {
 
   /** Of the operations that wait. */
   get bytes(): number {
-    return this.#bytes
+    return this.#bytes + this.#heldBack.bytes
   }
 
   get size(): number {
-    return this.#size
+    return this.#size + this.#heldBack.size
   }
 
   /** Whether operations on other cells wait. */
@@ -74,19 +74,21 @@ export class OperationQueue {
   /** An account's operations. Settled ones are not started any more. */
   *waitingOf(accountId: string): Generator<QueuedOperation> {
     for (const cellId of this.#accounts.get(accountId) ?? []) yield* this.#cells.get(cellId) ?? []
+    yield* this.#heldBack.ofAccount(accountId)
   }
 
   /** @throws `busy` when the queue is full */
   add(operation: QueuedOperation): void {
     const { operationsMax, operationsPerCellMax, bytesMax } = this.#bounds
     const waiting = this.#cells.get(operation.cellId) ?? []
-    if (this.#size >= operationsMax)
+    const ofCell = waiting.length + this.#heldBack.countOf(operation.cellId)
+    if (this.size >= operationsMax)
       throw full('Too many operations wait on this node', 'queue.operationsMax', operationsMax)
-    if (this.#bytes + operation.bytes > bytesMax)
+    if (this.bytes + operation.bytes > bytesMax)
       throw full('The operations that wait on this node are too large', 'queue.bytesMax', bytesMax)
-    if (waiting.length >= operationsPerCellMax) {
-      const has = `${waiting.length} operations wait for this cell`
-      throw full(has, 'queue.operationsPerCellMax', operationsPerCellMax, waiting.length)
+    if (ofCell >= operationsPerCellMax) {
+      const has = `${ofCell} operations wait for this cell`
+      throw full(has, 'queue.operationsPerCellMax', operationsPerCellMax, ofCell)
     }
     this.#push(waiting, operation)
   }
@@ -122,24 +124,23 @@ export class OperationQueue {
   }
 
   /** Starts no operation of the cell until {@link takeCell}. */
-  hold(cellId: string): void {
-    this.#held.add(cellId)
+  block(cellId: string): void {
+    this.#blocked.add(cellId)
   }
 
-  /** An operation that was put back is not started before the hold of its cell has ended. */
-  waitForHold(operation: QueuedOperation): void {
-    operation.waitsForHold = true
-    this.#ofHolds.add(operation.cellId)
+  /** Puts operations back that start only once the hold of their cell has ended: see {@link released}. */
+  holdBack(operations: readonly QueuedOperation[]): void {
+    for (const each of operations) if (!each.isSettled) this.#heldBack.add(each)
   }
 
-  /** No hold has the cell any more. */
+  /** No hold has the cell any more: what waited for that comes before what came since. */
   released(cellId: string): void {
-    this.#ofHolds.delete(cellId)
+    this.putCell(this.#heldBack.take(cellId))
   }
 
-  /** The worker, which had them, has ended. */
+  /** The worker, which had all the holds, has ended. */
   allReleased(): void {
-    this.#ofHolds.clear()
+    for (const cellId of this.#heldBack.cells) this.released(cellId)
   }
 
   /** The next batch, by cell; empty if nothing waits. Refuses operations that have waited too long. */
@@ -149,27 +150,18 @@ export class OperationQueue {
     const capacity = new BatchCapacity(this.#cells.size > 1, this.#accounts.size > 1, timeFor)
     for (const cellId of this.#turns()) {
       if (capacity.isFull) break
-      if (this.#held.has(cellId) || this.#isPaused(cellId)) continue
+      if (this.#blocked.has(cellId) || this.#isPaused(cellId)) continue
       const waiting = this.#cells.get(cellId) as QueuedOperation[]
       const taken: QueuedOperation[] = []
-      const passed: QueuedOperation[] = []
-      const isOfHold = this.#ofHolds.has(cellId)
       const share = capacity.shareOf((waiting[0] as QueuedOperation).accountId)
       let at = 0
       for (; at < waiting.length; at++) {
         const operation = waiting[at] as QueuedOperation
         if (refuseIfLate(operation, now) || isForbidden(operation)) continue
-        if (isOfHold && operation.waitsForHold) {
-          passed.push(operation)
-          continue
-        }
         if (!capacity.admit(operation, share, taken.length)) break
         taken.push(operation)
       }
-      if (at > passed.length) {
-        this.#take(waiting, at)
-        this.putCell(passed)
-      }
+      if (at > 0) this.#take(waiting, at)
       if (taken.length > 0) batch.push(taken)
     }
     if (this.#size === 0) this.#clear()
@@ -178,14 +170,14 @@ export class OperationQueue {
 
   /** Removes and returns the operations on one cell, in order. */
   takeCell(cellId: string): QueuedOperation[] {
-    this.#held.delete(cellId)
-    this.#ofHolds.delete(cellId)
+    this.#blocked.delete(cellId)
+    this.released(cellId)
     const waiting = this.#cells.get(cellId)
     return waiting === undefined ? [] : this.#take(waiting, waiting.length)
   }
 
   /**
-   * Puts operations of one cell, which another queue had, before what waits for it here. They were admitted before, so no
+   * Puts operations of one cell, which another queue had or a hold kept, before what waits for it here. They were admitted before, so no
    * bound applies. Nothing else is touched: an account can have thousands of cells that move at a time.
    */
   putCell(operations: readonly QueuedOperation[]): void {
@@ -199,6 +191,7 @@ export class OperationQueue {
 
   /** Removes and returns all operations, in order. */
   takeAll(): QueuedOperation[] {
+    this.allReleased()
     const all = [...this.#cells.values()].flat()
     this.#clear()
     return all
@@ -210,6 +203,7 @@ export class OperationQueue {
     for (const waiting of this.#cells.values())
       for (const operation of waiting) if (refuseIfLate(operation, now)) isAnySettled = true
     if (isAnySettled) this.requeue([])
+    if (this.#heldBack.size > 0) this.#heldBack.removeAll((each) => refuseIfLate(each, now))
   }
 
   /** Each cell once: the first of each account, then the second of each, and so on. */

@@ -25,7 +25,7 @@ export async function openTracedNode(
     workers,
     waitMs: 30_000,
     bounds: BOUNDS,
-    limits: { holdMs: 60_000, silentMs: 120_000 },
+    limits: { blockMs: 60_000, silentMs: 120_000 },
     sqlPolicy: 'trusted',
   })
   await service.start()

@@ -67,7 +67,7 @@ async function killOneWhileWriting(names: readonly string[]): Promise<void> {
 
 async function backUp(cell: string): Promise<void> {
   const kind = random.chance(0.4) ? 'snapshot' : 'incremental'
-  const { version } = await opened.service.backup(idOf(cell), kind)
+  const { version } = await opened.service.backups[kind](idOf(cell))
   say({ backedUp: cell, version })
   cells.get(cell)?.versions.push(version)
 }
@@ -77,7 +77,7 @@ async function restore(cell: string): Promise<void> {
   if (versions.length === 0) return
   const version = random.pick(versions)
   say({ began: 'restore', cell, version })
-  await opened.service.restore(id, { version })
+  await opened.service.backups.restore(id, { version })
   say({ done: cell })
 }
 

@@ -1,6 +1,6 @@
-import { LruCache } from '../base/lru-cache.ts'
-import type { LocalState } from '../catalog/local-state.ts'
-import type { Statement } from '../engine/sqlite.ts'
+import { LruCache } from '../../base/lru-cache.ts'
+import type { LocalState } from '../../catalog/local-state.ts'
+import type { Statement } from '../../engine/sqlite.ts'
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS expiry_hints (cell_id TEXT PRIMARY KEY, due INTEGER NOT NULL) STRICT, WITHOUT ROWID;

@@ -1,22 +1,27 @@
-import type { BackupStart, KnownCell, RestoredCell, RestoreStart } from '../../backup/archiver/cell-port.ts'
-import type { BaseReason } from '../../backup/changes/base-reason.ts'
-import type { CutCall, KnownVersions } from '../../backup/changes/log/cell-cutter.ts'
+import type {
+  BackupStart,
+  KnownCell,
+  RestoredCell,
+  RestoreStart,
+} from '../../../backup/archiver/cell-port.ts'
+import type { BaseReason } from '../../../backup/changes/base-reason.ts'
+import type { CutCall, KnownVersions } from '../../../backup/changes/log/cell-cutter.ts'
 import {
   type CollectedLook,
   type CollectLimits,
   type ShippedPlace,
   withAccounts,
-} from '../../backup/changes/log/cell-log.ts'
-import type { PackedPiece } from '../../backup/changes/log/packed-logs.ts'
-import type { UnshippedSearch } from '../../backup/changes/unshipped/unshipped-search.ts'
-import { discardRestored } from '../../backup/restore/install/restore-install.ts'
-import type { RestorePermits } from '../../backup/restore/install/restore-permits.ts'
-import { cellNotFound } from '../../catalog/cell-registry.ts'
-import type { StoreCore } from '../../store/store-core.ts'
-import type { Upkeep } from '../../store/upkeep.ts'
-import type { ServedCells } from '../protocol/archiver-protocol.ts'
-import type { WorkerTask, WorkerTaskResults } from '../protocol/protocol.ts'
-import type { WorkerPool } from './dispatch/worker-pool.ts'
+} from '../../../backup/changes/log/cell-log.ts'
+import type { PackedPiece } from '../../../backup/changes/log/packed-logs.ts'
+import type { UnshippedSearch } from '../../../backup/changes/unshipped/unshipped-search.ts'
+import { discardRestored } from '../../../backup/restore/install/restore-install.ts'
+import type { RestorePermits } from '../../../backup/restore/install/restore-permits.ts'
+import { cellNotFound } from '../../../catalog/cell-registry.ts'
+import type { StoreCore } from '../../../store/store-core.ts'
+import type { Upkeep } from '../../../store/upkeep.ts'
+import type { ServedCells } from '../../protocol/archiver-protocol.ts'
+import type { WorkerTask, WorkerTaskResults } from '../../protocol/protocol.ts'
+import type { WorkerPool } from '../dispatch/worker-pool.ts'
 
 /**
  * How often a call is tried if its worker ends each time. Far more than workers end for statements while one call waits:
@@ -41,51 +46,38 @@ export interface NodeCellsParts {
  * so each task can be repeated.
  */
 export class NodeCells implements ServedCells {
-  readonly #core: StoreCore
-  readonly #workers: WorkerPool
-  readonly #upkeep: Upkeep
-  readonly #search: UnshippedSearch
-  readonly #permits: RestorePermits
-  readonly #isLocal: (cellId: string) => boolean
-  readonly #untilMoved: (cellId: string) => Promise<void>
+  readonly #parts: NodeCellsParts
   readonly #building = new Set<string>()
 
   constructor(parts: NodeCellsParts) {
-    const { core, workers, upkeep, search, permits, isLocal, untilMoved } = parts
-    this.#core = core
-    this.#workers = workers
-    this.#upkeep = upkeep
-    this.#search = search
-    this.#permits = permits
-    this.#isLocal = isLocal
-    this.#untilMoved = untilMoved
+    this.#parts = parts
   }
 
   async beginBackup(cellId: string): Promise<BackupStart> {
-    const record = this.#core.registry.require(cellId)
+    const record = this.#parts.core.registry.require(cellId)
     const known = (await this.cut(cellId, { method: 'begin', args: [] })) as KnownVersions
-    return { record, sizeBytes: this.#core.files.sizeBytes(cellId), ...known }
+    return { record, sizeBytes: this.#parts.core.files.sizeBytes(cellId), ...known }
   }
 
   /** A deleted cell has no state any more. */
   async cut(cellId: string, call: CutCall): Promise<unknown> {
-    if (call.method === 'failed' && this.#core.findCell(cellId)?.deletedAt !== null) return undefined
+    if (call.method === 'failed' && this.#parts.core.findCell(cellId)?.deletedAt !== null) return undefined
     return await this.#run({ task: 'cut', cellId, call })
   }
 
   async beginRestore(cellId: string): Promise<RestoreStart> {
-    await this.#untilMoved(cellId)
-    this.#core.restoreNotes.add(cellId)
+    await this.#parts.untilMoved(cellId)
+    this.#parts.core.restoreNotes.add(cellId)
     this.#building.add(cellId)
-    this.#workers.setBuilding([...this.#building])
+    this.#parts.workers.setBuilding([...this.#building])
     const state = await this.#run({ task: 'begin-restore', cellId })
     // The restore may have given up meanwhile.
-    if (!this.#building.has(cellId)) this.#workers.setBuilding([...this.#building])
-    return { record: this.#core.findCell(cellId), ...state }
+    if (!this.#building.has(cellId)) this.#parts.workers.setBuilding([...this.#building])
+    return { record: this.#parts.core.findCell(cellId), ...state }
   }
 
   async checkBuilt(cellId: string, bytes: number): Promise<void> {
-    this.#permits.checkBuilt(cellId, bytes)
+    this.#parts.permits.checkBuilt(cellId, bytes)
   }
 
   async noteMark(cellId: string, name: string, existed: boolean): Promise<void> {
@@ -104,40 +96,40 @@ export class NodeCells implements ServedCells {
       options.isRepeat = true
     })
     this.#assertExists(cellId, existed)
-    this.#core.lifecycle.restored(cellId, manifest)
-    this.#upkeep.cellRestored(cellId)
+    this.#parts.core.lifecycle.restored(cellId, manifest)
+    this.#parts.upkeep.cellRestored(cellId)
     // The worker has changed the local state; the node must read it again.
-    this.#core.hints.forget(cellId)
-    this.#workers.forget(cellId)
+    this.#parts.core.hints.forget(cellId)
+    this.#parts.workers.forget(cellId)
   }
 
   async findCell(cellId: string): Promise<KnownCell> {
-    return { record: this.#core.findCell(cellId), isLocal: this.#isLocal(cellId) }
+    return { record: this.#parts.core.findCell(cellId), isLocal: this.#parts.isLocal(cellId) }
   }
 
   async isDeleted(cellId: string, committedAt: number): Promise<boolean> {
-    return this.#core.isDeleted(cellId, committedAt)
+    return this.#parts.core.isDeleted(cellId, committedAt)
   }
 
   /** Also removes what an archiver left that has ended. */
   async endRestore(cellId: string): Promise<void> {
     if (!this.#building.delete(cellId)) return
-    discardRestored(this.#core.paths.cell(cellId))
-    this.#core.restoreNotes.remove(cellId)
-    this.#workers.setBuilding([...this.#building])
+    discardRestored(this.#parts.core.paths.cell(cellId))
+    this.#parts.core.restoreNotes.remove(cellId)
+    this.#parts.workers.setBuilding([...this.#building])
   }
 
   async collectLogs(limits: CollectLimits): Promise<CollectedLook<PackedPiece>> {
-    const collected = await this.#search.collect(limits, () => this.#workers.collectLogs(limits))
-    return withAccounts(collected, (id) => this.#core.findCell(id))
+    const collected = await this.#parts.search.collect(limits, () => this.#parts.workers.collectLogs(limits))
+    return withAccounts(collected, (id) => this.#parts.core.findCell(id))
   }
 
   async hurryLook(): Promise<void> {
-    this.#workers.hurryLook()
+    this.#parts.workers.hurryLook()
   }
 
   async logsShipped(places: ShippedPlace[]): Promise<void> {
-    this.#workers.logsShipped(places)
+    this.#parts.workers.logsShipped(places)
   }
 
   dropHistory(cellId: string): Promise<void> {
@@ -145,12 +137,12 @@ export class NodeCells implements ServedCells {
   }
 
   async needsBase(cellId: string, reason: BaseReason): Promise<void> {
-    await this.#upkeep.needsBase(cellId, reason)
+    await this.#parts.upkeep.needsBase(cellId, reason)
   }
 
   /** @param existed the cell existed when its restore began */
   #assertExists(cellId: string, existed: boolean): void {
-    if (existed && this.#core.findCell(cellId)?.deletedAt !== null) throw cellNotFound()
+    if (existed && this.#parts.core.findCell(cellId)?.deletedAt !== null) throw cellNotFound()
   }
 
   /** @param workerEnded called before the task is tried again */
@@ -158,6 +150,6 @@ export class NodeCells implements ServedCells {
     task: T,
     workerEnded: () => void = () => {},
   ): Promise<WorkerTaskResults[T['task']]> {
-    return this.#workers.runTask(task, { tries: TRIES }, workerEnded)
+    return this.#parts.workers.runTask(task, { tries: TRIES }, workerEnded)
   }
 }

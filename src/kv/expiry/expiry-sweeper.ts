@@ -1,7 +1,7 @@
-import { unlessAborted } from '../base/async/unless-aborted.ts'
-import { type Clock, type Timer, turnOfTheLoop } from '../base/clock.ts'
-import type { Log } from '../base/log.ts'
-import { isCellError } from '../errors.ts'
+import { unlessAborted } from '../../base/async/unless-aborted.ts'
+import { type Clock, type Timer, turnOfTheLoop } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
+import { isCellError } from '../../errors.ts'
 import type { ExpiryHints } from './expiry-hints.ts'
 
 /** Expired entries are invisible immediately, so their collection can wait for more of them. */

@@ -1,6 +1,6 @@
-import { type Clock, turnOfTheLoop } from '../base/clock.ts'
-import type { CellDatabase } from '../engine/cell-database.ts'
-import { DELETE_EXPIRED, DELETE_EXPIRED_RETURNING, NEXT_EXPIRY } from './queries.ts'
+import { type Clock, turnOfTheLoop } from '../../base/clock.ts'
+import type { CellDatabase } from '../../engine/cell-database.ts'
+import { DELETE_EXPIRED, DELETE_EXPIRED_RETURNING, NEXT_EXPIRY } from '../queries.ts'
 
 /** A batch that takes longer is followed by a smaller one. */
 const BATCH_MS_MAX = 3

@@ -1,4 +1,4 @@
-import type { QueuedOperation } from './queued-operation.ts'
+import type { QueuedOperation } from '../dispatch/queued-operation.ts'
 
 /** Operations in one batch; and those of one cell, or of one account, in it, if others wait too. */
 const BATCH_MAX = 256

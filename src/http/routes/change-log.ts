@@ -1,4 +1,4 @@
-import type { Call } from './action.ts'
+import type { Call } from '../core/action.ts'
 
 /** What can happen to a key, as its line of the log says it. */
 export const KEY_CHANGES = ['created', 'revoked', 'rotated'] as const

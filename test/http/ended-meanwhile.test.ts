@@ -1,8 +1,6 @@
 import { once } from 'node:events'
 import fs from 'node:fs'
-import type { AddressInfo } from 'node:net'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { NodeServer } from '../../src/http/server/node-server.ts'
+import { beforeEach, describe, expect, test } from 'vitest'
 import type { CellService } from '../../src/service/cell-service.ts'
 import { InProcessService } from '../../src/service/in-process-service.ts'
 import { Bench } from '../support/http/bench.ts'
@@ -10,10 +8,11 @@ import { viaFetch } from '../support/http/transports.ts'
 import { answersIn, exchange } from '../support/http/wire.ts'
 import { BOUNDS } from '../support/request-bounds.ts'
 
-/** A key is revoked while a request with it is under way. */
+/** A key is revoked or expires, or its account is suspended, while a request with it is under way. */
+
+const EXPIRES_AFTER_MS = 5_000
 
 const bench = Bench.perTest(viaFetch, { store: { openCellsMax: 1 } })
-let server: NodeServer
 let port: number
 let keyId: string
 let key: string
@@ -23,7 +22,8 @@ let beforeOperation: () => void | Promise<void>
 let whileCopied: () => void
 
 beforeEach(async () => {
-  const created = bench.store.apiKeys.create(bench.accountId)
+  const expiresAt = bench.clock.now() + EXPIRES_AFTER_MS
+  const created = bench.store.apiKeys.create(bench.accountId, { expiresAt })
   keyId = created.id
   key = created.key
   beforeOperation = () => {}
@@ -37,15 +37,16 @@ beforeEach(async () => {
     exportCell: (cellId, options) =>
       inProcess.exportCell(cellId, { ...options, onProgress: () => whileCopied() }),
   }
-  server = new NodeServer(bench.store, { service: service as CellService })
-  port = ((await server.start({ host: '127.0.0.1', port: 0 })) as AddressInfo).port
-})
-
-afterEach(async () => {
-  await server.stop({ drainMs: 0 })
+  ;({ port } = await bench.listen({ service: service as CellService }))
 })
 
 const revoke = () => void bench.store.apiKeys.revoke(bench.accountId, keyId)
+
+const ENDS: [what: string, end: () => void, status: number][] = [
+  ['the key is revoked', revoke, 401],
+  ['the key expires', () => bench.clock.step(EXPIRES_AFTER_MS), 401],
+  ['the account is suspended', () => void bench.store.accounts.suspend(bench.accountId), 403],
+]
 
 function head(method: string, path: string, body: string): string {
   const lines = [
@@ -65,34 +66,49 @@ const WITH_BODY: [method: string, path: string, body: string][] = [
   ['POST', '/v1/databases/{cell}/batch', '{"operations":[{"kv":"put","key":"k","value":"v"}]}'],
 ]
 
-describe.each(WITH_BODY)('%s %s', (method, path, body) => {
-  const counts = () => [
-    bench.store.apiKeys.list(bench.accountId).length,
-    bench.store.cells({ accountId: bench.accountId }).cells.length,
-    bench.store.openCell(bench.cell).kv.list().entries.length,
-    bench.store.openCell(bench.cell).sql("SELECT 1 FROM sqlite_schema WHERE name = 't'").rows.length,
-  ]
+const counts = () => [
+  bench.store.apiKeys.list(bench.accountId).filter(({ expiresAt }) => expiresAt === null).length,
+  bench.store.cells({ accountId: bench.accountId }).cells.length,
+  bench.store.openCell(bench.cell).kv.list().entries.length,
+  bench.store.openCell(bench.cell).sql("SELECT 1 FROM sqlite_schema WHERE name = 't'").rows.length,
+]
 
-  test('is refused if the key was revoked before the body was whole', async () => {
+describe.each(ENDS)('%s', (_, end, status) => {
+  test.each(WITH_BODY)('before the body of %s %s is whole: it is refused', async (method, path, body) => {
     const { socket, ended } = exchange(port, `${head(method, path, body)}${body.slice(0, -1)}`)
     await once(socket, 'connect')
     // Answered only after the server has taken the head of the one before it: connections are read in turn.
     await exchange(port, 'GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n').ended
-    revoke()
     const before = counts()
+    end()
     socket.write(body.slice(-1))
-    expect(answersIn(await ended).map(({ status }) => status)).toEqual([401])
+    expect(answersIn(await ended).map((answer) => answer.status)).toEqual([status])
     expect(counts()).toEqual(before)
   })
-})
 
-describe.each(WITH_BODY.slice(2))('the operation of %s %s', (method, path, body) => {
-  test('does not start if the key was revoked while it waited', async () => {
-    beforeOperation = revoke
-    const { ended } = exchange(port, head(method, path, body) + body)
-    expect(answersIn(await ended).map(({ status }) => status)).toEqual([401])
-    expect(bench.store.openCell(bench.cell).kv.list().entries).toEqual([])
+  test.each(WITH_BODY.slice(2))('while the operation of %s %s waits: it does not start', async (...ask) => {
+    const before = counts()
+    beforeOperation = end
+    const { ended } = exchange(port, head(...ask) + ask[2])
+    expect(answersIn(await ended).map((answer) => answer.status)).toEqual([status])
+    expect(counts()).toEqual(before)
   })
+
+  test.each(['backup', 'backup/incr', 'restore'])(
+    'while POST …/%s waits behind a backup: it does not start, and the other one is finished',
+    async (route) => {
+      await bench.store.backups.snapshot(bench.cell)
+      bench.objectStore.hold()
+      const first = bench.store.backups.snapshot(bench.cell)
+      await bench.objectStore.arrival()
+      const waits = bench.send({ method: 'POST', path: `/v1/databases/{cell}/${route}`, body: {}, key })
+      await bench.send({ method: 'GET', path: '/v1/databases/{cell}/kv', key })
+      end()
+      bench.objectStore.open()
+      expect((await first).kind).toBe('snapshot')
+      expect((await waits).status).toBe(status)
+    },
+  )
 })
 
 test('a request that ends before the key is revoked succeeds', async () => {
@@ -107,21 +123,6 @@ test('a change of another key refuses nobody', async () => {
   const [method, path, body] = WITH_BODY[2] as [string, string, string]
   const { ended } = exchange(port, head(method, path, body) + body)
   expect(answersIn(await ended).map(({ status }) => status)).toEqual([200])
-})
-
-describe.each(['backup', 'backup/incr', 'restore'])('POST …/%s', (route) => {
-  test('does not start if the key was revoked while it waited behind a backup', async () => {
-    await bench.store.backups.snapshot(bench.cell)
-    bench.objectStore.hold()
-    const before = bench.send({ method: 'POST', path: '/v1/databases/{cell}/backup' })
-    await bench.objectStore.arrival()
-    const waits = bench.send({ method: 'POST', path: `/v1/databases/{cell}/${route}`, body: {}, key })
-    await bench.send({ method: 'GET', path: '/v1/databases/{cell}/kv', key })
-    revoke()
-    bench.objectStore.open()
-    expect((await before).status).toBe(200)
-    expect((await waits).status).toBe(401)
-  })
 })
 
 test('DELETE of a cell keeps it if the key was revoked while its last state was stored', async () => {
@@ -184,4 +185,20 @@ describe('GET …/export', () => {
     expect(answersIn(await exported()).map(({ status }) => status)).toEqual([401])
     expect(spooled()).toEqual([])
   })
+})
+
+test('what a suspended account has is kept and still backed up, and serves again when it is resumed', async () => {
+  await bench.send({ method: 'PUT', path: '/v1/databases/{cell}/kv/k', body: { value: 'v' } })
+  bench.store.accounts.suspend(bench.accountId)
+  const asks = ['/v1/databases', '/v1/databases/{cell}', '/v1/databases/{cell}/kv/k', '/v1/nothing']
+  for (const path of asks) {
+    const { status, json } = await bench.send({ method: 'GET', path })
+    expect({ status, json }).toMatchObject({ status: 403, json: { code: 'account_suspended' } })
+  }
+  const { version } = await bench.store.backups.incremental(bench.cell)
+  bench.store.accounts.resume(bench.accountId)
+  const { json } = await bench.send({ method: 'GET', path: '/v1/databases/{cell}/backups' })
+  expect(json).toMatchObject({ backups: [{ version }] })
+  const entry = await bench.send({ method: 'GET', path: '/v1/databases/{cell}/kv/k' })
+  expect(entry.json).toMatchObject({ value: 'v' })
 })
