@@ -23,11 +23,7 @@ import type {
   SqlRow,
   SqlValue,
 } from '../../engine/statements/sql-values.ts'
-import type {
-  RawResult,
-  SqlOptions,
-  StatementDescription,
-} from '../../engine/statements/statement-runner.ts'
+import type { RawResult, SqlOptions, StatementDescription } from '../../engine/statements/statement-runner.ts'
 import { CellError } from '../../errors.ts'
 import { Kv } from '../../kv/kv.ts'
 import { type ExportOptions, type ExportResult, exportCell } from '../cells/cell-export.ts'
@@ -273,7 +269,11 @@ export class Cell {
   }
 
   /** {@link Cell.run} with values as SQLite has them. @internal */
-  raw(statement: SqlStatement, params: SqlParams | MixedParams, options: Omit<SqlOptions, 'rowMode'>): RawResult {
+  raw(
+    statement: SqlStatement,
+    params: SqlParams | MixedParams,
+    options: Omit<SqlOptions, 'rowMode'>,
+  ): RawResult {
     return this.#use().statement((runner) => runner.raw(statement, params, options))
   }
 

@@ -1,5 +1,10 @@
 import { sqlShape } from '../../engine/sql-policy/sql-shape.ts'
-import { type ApplyContext, applyOperation, type ParsedOperation, RUNS_SQL } from '../../service/apply-operation.ts'
+import {
+  type ApplyContext,
+  applyOperation,
+  type ParsedOperation,
+  RUNS_SQL,
+} from '../../service/apply-operation.ts'
 import type { CellSession } from '../../service/holds/cell-session.ts'
 import type { ReadBounds } from '../../service/requests/cell-routes.ts'
 import type { Cell } from '../../store/open/cell.ts'

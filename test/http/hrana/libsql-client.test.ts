@@ -216,7 +216,9 @@ describe.each(PLACES)('@libsql/client, with the cells %s', (_place, workers) => 
     await transaction.execute("INSERT INTO users (name) VALUES ('Bob')")
     await transaction.execute('ROLLBACK TO sp')
     await transaction.execute('RELEASE sp')
-    expect((await failure(transaction.execute("INSERT INTO users (name) VALUES ('Ann')"))).code).toBe('SQLITE_CONSTRAINT')
+    expect((await failure(transaction.execute("INSERT INTO users (name) VALUES ('Ann')"))).code).toBe(
+      'SQLITE_CONSTRAINT',
+    )
     expect((await failure(transaction.execute('BEGIN'))).code).toBe('SQLITE_ERROR')
     await transaction.commit()
     expect(await names()).toEqual(['Ann'])
@@ -229,7 +231,9 @@ describe.each(PLACES)('@libsql/client, with the cells %s', (_place, workers) => 
     expect(await count()).toBe(0)
     await client.execute("INSERT INTO users (name) VALUES ('Ann')")
     expect(await count()).toBe(0)
-    expect((await failure(reading.execute("INSERT INTO users (name) VALUES ('Bob')"))).code).toBe('SQLITE_READONLY')
+    expect((await failure(reading.execute("INSERT INTO users (name) VALUES ('Bob')"))).code).toBe(
+      'SQLITE_READONLY',
+    )
     await reading.commit()
     expect(await names()).toEqual(['Ann'])
   })

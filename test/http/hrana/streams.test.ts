@@ -71,7 +71,8 @@ describe('a baton', () => {
       `${id}.${number}.`,
       `__proto__.1.${signature}`,
     ]
-    for (const each of forged) expect(await refusal({ baton: each, requests: [execute('COMMIT')] }), each).toEqual(EXPIRED)
+    for (const each of forged)
+      expect(await refusal({ baton: each, requests: [execute('COMMIT')] }), each).toEqual(EXPIRED)
     expect(await refusal({ baton: 5 as unknown as string, requests: [] })).toEqual([400, 'INVALID_REQUEST'])
     await ok({ baton, requests: [execute('COMMIT'), { type: 'close' }] })
     expect(rows()).toEqual([{ v: 'held' }])
@@ -82,8 +83,13 @@ describe('a baton', () => {
     const { baton } = await ok({ requests: begin })
     const commit = [execute('COMMIT')]
     const stranger = bench.store.createCell({ accountId: bench.strangerId }).id
-    expect(await refusal({ baton, requests: commit, key: bench.strangerKey, cell: stranger })).toEqual(EXPIRED)
-    expect(await refusal({ baton, requests: commit, key: bench.strangerKey })).toEqual([404, 'CELL_NOT_FOUND'])
+    expect(await refusal({ baton, requests: commit, key: bench.strangerKey, cell: stranger })).toEqual(
+      EXPIRED,
+    )
+    expect(await refusal({ baton, requests: commit, key: bench.strangerKey })).toEqual([
+      404,
+      'CELL_NOT_FOUND',
+    ])
     const other = bench.store.createCell({ accountId: bench.accountId }).id
     expect(await refusal({ baton, requests: commit, cell: other })).toEqual(EXPIRED)
     expect(await refusal({ baton, requests: commit, key: '{readkey}' })).toEqual(EXPIRED)
@@ -111,11 +117,15 @@ describe('a baton', () => {
   test('is read wherever it stands in the body, and never from within a text', async () => {
     const { baton } = await ok({ requests: [execute('SELECT 1')] })
     const path = '/v1/databases/{cell}/v2/pipeline'
-    const inText = JSON.stringify({ requests: [execute(`SELECT '"baton":"${baton}"'`), { type: 'close', baton: 'x' }] })
+    const inText = JSON.stringify({
+      requests: [execute(`SELECT '"baton":"${baton}"'`), { type: 'close', baton: 'x' }],
+    })
     expect((await bench.send({ method: 'POST', path, raw: inText })).status).toBe(200)
     const atEnd = `{"requests":[{"type":"get_autocommit"}] ,\n "baton" : "${baton}"}`
     expect((await bench.send({ method: 'POST', path, raw: atEnd })).status).toBe(200)
-    expect((await bench.send({ method: 'POST', path, raw: atEnd })).json).toMatchObject({ code: 'STREAM_EXPIRED' })
+    expect((await bench.send({ method: 'POST', path, raw: atEnd })).json).toMatchObject({
+      code: 'STREAM_EXPIRED',
+    })
   })
 })
 
@@ -249,7 +259,11 @@ describe('a request', () => {
   test('of conditions inside each other is refused, however deep', async () => {
     const depth = 40_000
     const raw = `{"requests":[{"type":"batch","batch":{"steps":[{"stmt":{"sql":"SELECT 1"},"condition":${'{"type":"not","cond":'.repeat(depth)}{"type":"is_autocommit"}${'}'.repeat(depth)}}]}}]}`
-    const { status, json } = await bench.send({ method: 'POST', path: '/v1/databases/{cell}/v2/pipeline', raw })
+    const { status, json } = await bench.send({
+      method: 'POST',
+      path: '/v1/databases/{cell}/v2/pipeline',
+      raw,
+    })
     expect([status, json]).toMatchObject([400, { code: 'INVALID_REQUEST' }])
   })
 
@@ -257,7 +271,11 @@ describe('a request', () => {
     ['no list', { requests: {} }, 'requests'],
     ['an unknown request', { requests: [{ type: 'x' }] }, 'requests[0].type'],
     ['neither sql nor sql_id', { requests: [{ type: 'execute', stmt: {} }] }, 'requests[0].stmt'],
-    ['a number as it is', { requests: [{ type: 'execute', stmt: { sql: 'SELECT ?', args: [5] } }] }, 'requests[0].stmt.args[0]'],
+    [
+      'a number as it is',
+      { requests: [{ type: 'execute', stmt: { sql: 'SELECT ?', args: [5] } }] },
+      'requests[0].stmt.args[0]',
+    ],
     [
       'an integer that is a number',
       { requests: [{ type: 'execute', stmt: { sql: 'SELECT ?', args: [{ type: 'integer', value: 5 }] } }] },
@@ -265,26 +283,58 @@ describe('a request', () => {
     ],
     [
       'a name that is none',
-      { requests: [{ type: 'execute', stmt: { sql: 'SELECT :a', named_args: [{ value: { type: 'null' } }] } }] },
+      {
+        requests: [
+          { type: 'execute', stmt: { sql: 'SELECT :a', named_args: [{ value: { type: 'null' } }] } },
+        ],
+      },
       'requests[0].stmt.named_args[0].name',
     ],
   ])('that has %s is refused, and the message says where', async (_what, body, field) => {
-    const { status, json } = await bench.send({ method: 'POST', path: '/v1/databases/{cell}/v2/pipeline', body })
+    const { status, json } = await bench.send({
+      method: 'POST',
+      path: '/v1/databases/{cell}/v2/pipeline',
+      body,
+    })
     expect(status).toBe(400)
     expect((json as { message: string }).message.startsWith(field)).toBe(true)
   })
 
   test('of a cursor gives its entries line by line', async () => {
     const stmt = (sql: string) => ({ stmt: { sql } })
-    const steps = [stmt("VALUES (1, 'a'), (2, NULL)"), stmt('SELECT nowhere'), { ...stmt('SELECT 3'), condition: { type: 'ok', step: 1 } }]
-    const { text, headers } = await bench.send({ method: 'POST', path: '/v1/databases/{cell}/v3/cursor', body: { batch: { steps } } })
+    const steps = [
+      stmt("VALUES (1, 'a'), (2, NULL)"),
+      stmt('SELECT nowhere'),
+      { ...stmt('SELECT 3'), condition: { type: 'ok', step: 1 } },
+    ]
+    const { text, headers } = await bench.send({
+      method: 'POST',
+      path: '/v1/databases/{cell}/v3/cursor',
+      body: { batch: { steps } },
+    })
     expect(headers.get('content-type')).toBe('application/x-ndjson')
     expect(text.endsWith('\n')).toBe(true)
-    const lines = text.trimEnd().split('\n').map((line) => JSON.parse(line))
+    const lines = text
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line))
     expect(lines).toEqual([
       { baton: expect.any(String), base_url: null },
-      { type: 'step_begin', step: 0, cols: [{ name: 'column1', decltype: null }, { name: 'column2', decltype: null }] },
-      { type: 'row', row: [{ type: 'integer', value: '1' }, { type: 'text', value: 'a' }] },
+      {
+        type: 'step_begin',
+        step: 0,
+        cols: [
+          { name: 'column1', decltype: null },
+          { name: 'column2', decltype: null },
+        ],
+      },
+      {
+        type: 'row',
+        row: [
+          { type: 'integer', value: '1' },
+          { type: 'text', value: 'a' },
+        ],
+      },
       { type: 'row', row: [{ type: 'integer', value: '2' }, { type: 'null' }] },
       { type: 'step_end', affected_row_count: 0, last_insert_rowid: null },
       { type: 'step_error', step: 1, error: { message: 'no such column: nowhere', code: 'SQLITE_ERROR' } },
@@ -297,13 +347,14 @@ describe('a request', () => {
     cell.sql('CREATE TABLE c (p REFERENCES p(id) DEFERRABLE INITIALLY DEFERRED)')
     const insert = execute('INSERT INTO c VALUES (9)')
     expect(await refusal({ requests: [insert, { type: 'close' }] })).toEqual([409, 'SQLITE_CONSTRAINT'])
-    expect(await refusal({ requests: [execute('BEGIN'), insert, execute('COMMIT'), { type: 'close' }] })).toEqual([
-      409,
-      'SQLITE_CONSTRAINT',
-    ])
+    expect(
+      await refusal({ requests: [execute('BEGIN'), insert, execute('COMMIT'), { type: 'close' }] }),
+    ).toEqual([409, 'SQLITE_CONSTRAINT'])
     const { baton } = await ok({ requests: [execute('BEGIN'), insert] })
     const { json } = await post({ baton, requests: [execute('COMMIT'), execute('ROLLBACK')] })
-    expect(json).toMatchObject({ results: [{ error: { code: 'SQLITE_CONSTRAINT' } }, { error: { code: 'SQLITE_ERROR' } }] })
+    expect(json).toMatchObject({
+      results: [{ error: { code: 'SQLITE_CONSTRAINT' } }, { error: { code: 'SQLITE_ERROR' } }],
+    })
     expect(cell.sql('SELECT * FROM c').rows).toEqual([])
   })
 })

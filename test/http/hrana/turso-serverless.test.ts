@@ -33,9 +33,12 @@ describe.each(PLACES)('@tursodatabase/serverless, with the cells %s', (_place, w
     const all = await connection.prepare('SELECT id FROM users ORDER BY id')
     expect(await all.pluck().all()).toEqual([1, 2])
     const seen: unknown[] = []
-    for await (const row of (await connection.prepare('SELECT email FROM users ORDER BY id')).raw().iterate()) seen.push(row)
+    for await (const row of (await connection.prepare('SELECT email FROM users ORDER BY id')).raw().iterate())
+      seen.push(row)
     expect(seen).toEqual([['ann@x'], ['bob@x']])
-    expect(await (await connection.prepare('SELECT 9007199254740993 AS n')).safeIntegers().get()).toMatchObject({
+    expect(
+      await (await connection.prepare('SELECT 9007199254740993 AS n')).safeIntegers().get(),
+    ).toMatchObject({
       n: 9_007_199_254_740_993n,
     })
   })
@@ -51,8 +54,14 @@ describe.each(PLACES)('@tursodatabase/serverless, with the cells %s', (_place, w
   })
 
   test('batch() runs each statement on its own, or with a mode all or none', async () => {
-    await connection.batch(["INSERT INTO users (email) VALUES ('ann@x')", { sql: 'INSERT INTO users (email) VALUES (?)', args: ['bob@x'] }])
-    const doubled = ["INSERT INTO users (email) VALUES ('cid@x')", "INSERT INTO users (email) VALUES ('ann@x')"]
+    await connection.batch([
+      "INSERT INTO users (email) VALUES ('ann@x')",
+      { sql: 'INSERT INTO users (email) VALUES (?)', args: ['bob@x'] },
+    ])
+    const doubled = [
+      "INSERT INTO users (email) VALUES ('cid@x')",
+      "INSERT INTO users (email) VALUES ('ann@x')",
+    ]
     await expect(connection.batch(doubled, 'immediate')).rejects.toThrow('UNIQUE constraint failed')
     expect(await emails()).toEqual(['ann@x', 'bob@x'])
     await expect(connection.batch(doubled)).rejects.toThrow('UNIQUE constraint failed')
@@ -85,7 +94,9 @@ describe.each(PLACES)('@tursodatabase/serverless, with the cells %s', (_place, w
   })
 
   test('exec() runs a script, and pragma() asks', async () => {
-    await connection.exec("INSERT INTO users (email) VALUES ('ann@x'); INSERT INTO users (email) VALUES ('bob@x')")
+    await connection.exec(
+      "INSERT INTO users (email) VALUES ('ann@x'); INSERT INTO users (email) VALUES ('bob@x')",
+    )
     expect(await emails()).toEqual(['ann@x', 'bob@x'])
     const { rows } = await connection.pragma('table_info(users)')
     expect(rows.map(([, name]: unknown[]) => name)).toEqual(['id', 'email'])

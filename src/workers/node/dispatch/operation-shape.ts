@@ -1,5 +1,10 @@
 import { sqlShape } from '../../../engine/sql-policy/sql-shape.ts'
-import { type CellOperation, type CellRequest, type CellRoute, STATEMENT_ROUTES } from '../../../service/operations.ts'
+import {
+  type CellOperation,
+  type CellRequest,
+  type CellRoute,
+  STATEMENT_ROUTES,
+} from '../../../service/operations.ts'
 
 /** Statements of a batch that are shown. */
 const STATEMENTS_SHOWN = 3
@@ -49,7 +54,8 @@ function requestShape({ route: kind, body, parsed }: CellRequest): string {
 
 /** @param unknown for a body that nobody can run */
 function shapeOfBody(kind: CellRoute, body: unknown, unknown: string): string {
-  if (kind.startsWith('hrana.')) return [kind, ...hranaTexts(body).slice(0, STATEMENTS_SHOWN).map(sqlShape)].join('; ')
+  if (kind.startsWith('hrana.'))
+    return [kind, ...hranaTexts(body).slice(0, STATEMENTS_SHOWN).map(sqlShape)].join('; ')
   const read = Object(body) as { sql?: unknown; operations?: unknown }
   if (kind === 'batch') {
     const operations = Array.isArray(read.operations) ? (read.operations as unknown[]) : []
@@ -66,8 +72,12 @@ function hranaTexts(body: unknown): string[] {
   return asked.flatMap((request) => {
     const { stmt, sql, batch } = Object(request) as { stmt?: unknown; sql?: unknown; batch?: unknown }
     const { steps } = Object(batch) as { steps?: unknown }
-    const stmts = Array.isArray(steps) ? steps.map((step) => (Object(step) as { stmt?: unknown }).stmt) : [stmt]
-    return [...stmts.map((each) => (Object(each) as { sql?: unknown }).sql), sql].flatMap((text) => textOf(text) ?? [])
+    const stmts = Array.isArray(steps)
+      ? steps.map((step) => (Object(step) as { stmt?: unknown }).stmt)
+      : [stmt]
+    return [...stmts.map((each) => (Object(each) as { sql?: unknown }).sql), sql].flatMap(
+      (text) => textOf(text) ?? [],
+    )
   })
 }
 
