@@ -53,7 +53,7 @@ describe.each(TRANSPORTS)('pages of other origins, through %s', (_name, transpor
   test('of an origin that is not listed may not', async () => {
     const bench = await open([STUDIO], transport)
     const asked = await bench.send(preflight('/v1/databases', 'https://other.example'))
-    expect([asked.status, corsOf(asked)]).toEqual([405, {}])
+    expect([asked.status, corsOf(asked)]).toEqual([401, {}])
     const headers = { origin: `${STUDIO}.evil.example` }
     expect(corsOf(await bench.send({ method: 'GET', path: '/v1/databases', headers }))).toEqual({})
   })
@@ -62,7 +62,7 @@ describe.each(TRANSPORTS)('pages of other origins, through %s', (_name, transpor
 test('by default there is no CORS at all', async () => {
   const bench = await open()
   const reply = await bench.send(preflight('/v1/databases'))
-  expect([reply.status, corsOf(reply), reply.headers.get('vary')]).toEqual([405, {}, null])
+  expect([reply.status, corsOf(reply), reply.headers.get('vary')]).toEqual([401, {}, null])
 })
 
 test('* is any origin', async () => {

@@ -31,7 +31,7 @@ export interface ServeFlags extends StoreFlags {
   /** Whether the console is served at /console. */
   console: boolean
   /** Pages of other origins that may use the interface. */
-  corsOrigin: string[]
+  corsOrigin?: string[] | undefined
   durability: Durability
   /** Processes that run the cells. 0: the node's own process runs them. */
   workers: number
@@ -73,13 +73,9 @@ export function addServeFlags(command: Command): Command {
     )
     .option('--no-console', 'serve no page at /console')
     .addOption(
-      new Option(
-        '--cors-origin <origins>',
-        'origins whose pages may use the interface from a browser, with commas between them, such as https://studio.example; * is any',
-      )
+      new Option('--cors-origin <list>', 'origins let in')
         .env('CELLSTORE_CORS_ORIGIN')
-        .argParser(originsOf)
-        .default([], 'none'),
+        .argParser(originsOf),
     )
   addStoreFlags(command, { logLevel: 'info' })
   addPlanFlags(command)

@@ -208,7 +208,7 @@ describe('a transaction that is open', () => {
     expect(rows()).toEqual([])
   })
 
-  test.each<[what: string, end: () => void | Promise<unknown>, expected: [number, string]]>([
+  test.each<[what: string, end: () => unknown, expected: [number, string]]>([
     ['a restore of the cell', () => bench.store.backups.restore(bench.cell), [409, 'STREAM_EXPIRED']],
     ['the deletion of the cell', () => bench.store.deleteCell(bench.cell), [404, 'CELL_NOT_FOUND']],
   ])('is lost with %s, and the next request is told so', async (_what, end, expected) => {
