@@ -29,8 +29,8 @@ export type {
   ServedExportOptions,
 } from './store/cells/cell-export.ts'
 export type { ImportCellOptions } from './store/cells/cell-imports.ts'
-export type { Cell, ExecOptions, Migration, RowOptions } from './store/open/cell.ts'
-export type { HeldCell, HoldOptions } from './store/open/held-cell.ts'
+export type { Cell, ExecOptions, HeldCell, Migration, RowOptions } from './store/open/cell.ts'
+export type { HoldOptions, Savepoints } from './store/open/hold-options.ts'
 export type { CloseOptions, DeleteCellOptions } from './store/settings/call-options.ts'
 export type { StoreSettings } from './store/settings/settings.ts'
 export type { BackupSettings, StoreOptions } from './store/settings/store-options.ts'

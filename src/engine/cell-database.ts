@@ -1,22 +1,20 @@
-import fs from 'node:fs'
-import { CellError } from '../errors.ts'
+import type { CellError } from '../errors.ts'
 import { type CellDatabaseSettings, configure, PAGE_BYTES } from './cell-settings.ts'
-import { CellState, type FailureHooks, heldByTransaction, transactionEnded } from './cell-state.ts'
+import { CellState, type FailureHooks } from './cell-state.ts'
 import { GroupCommit } from './commits/group-commit.ts'
 import { checkWork } from './commits/transaction-work.ts'
 import { type OpenSavepoint, Transactions } from './commits/transactions.ts'
 import type { GroupEvents, GroupWork, PreparedGroup, Settle } from './commits/work-group.ts'
 import { type CopyOptions, copyDatabase } from './files/database-copy.ts'
 import { DeleteReserve, type Growth } from './files/delete-reserve.ts'
-import type { CellAccess } from './holds/cell-access.ts'
-import { CommittedReader } from './holds/committed-reader.ts'
-import { HeldAccess } from './holds/held-access.ts'
-import { Hold, type HoldBounds, transactionLost, transactionTooLarge } from './holds/hold.ts'
+import type { CellAccess, OpenCell } from './holds/cell-access.ts'
+import { CellHolds } from './holds/cell-holds.ts'
+import type { Hold, HoldBounds } from './holds/hold.ts'
 import type { SqlText } from './sql-policy/sql-statement.ts'
 import { type Connection, closeLeavingLog, openConnection, type Statement } from './sqlite.ts'
 import { isSqliteError, toCellError } from './sqlite-errors.ts'
 import type { SqlParams, SqlResult, SqlRow } from './statements/sql-values.ts'
-import { mayOnlyRead, type SqlOptions, StatementRunner } from './statements/statement-runner.ts'
+import { type SqlOptions, StatementRunner } from './statements/statement-runner.ts'
 import { Checkpoints, UNKNOWN_WEIGHT, type WalState } from './wal/checkpoints.ts'
 import { closeWithoutCheckpoint } from './wal/close-without-checkpoint.ts'
 import { type AcknowledgedFrames, CommitSync } from './wal/commit-sync.ts'
@@ -51,11 +49,12 @@ let uses = 0
  * One open SQLite file: the only connection that writes it (invariant 3). Everything is synchronous; a call holds the
  * event loop for as long as SQLite works, except {@link commit}, which waits for its group.
  */
-export class CellDatabase implements CellAccess {
+export class CellDatabase implements OpenCell {
   readonly path: string
   readonly settings: CellDatabaseSettings
   readonly checkpoints: Checkpoints
   readonly syncs: CommitSync
+  readonly holds: CellHolds
   /** Order of the last use among all cells, for the pool's choice of what to close. */
   usedAt = 0
   /** Uses that forbid the pool to close it. */
@@ -79,11 +78,6 @@ export class CellDatabase implements CellAccess {
   readonly #walReserve: WalReserve | undefined
   /** Made with the first statement: of thousands of open cells, many know only KV. */
   #runner: StatementRunner | undefined
-  /** With it those that only read. */
-  readonly #holds = new Set<Hold>()
-  #framesBesideHold = 0
-  /** For everybody but the hold. */
-  #reader: CommittedReader | undefined
 
   /** @throws `cell_quarantined`, `busy`; what the `opened` hook throws */
   constructor(path: string, settings: CellDatabaseSettings, hooks: CellHooks = {}) {
@@ -146,6 +140,14 @@ export class CellDatabase implements CellAccess {
           },
         },
       )
+      this.holds = new CellHolds(this, {
+        state,
+        transactions: this.#transactions,
+        group: this.#group,
+        beforePrepare: (reader, sql) => hooks.beforePrepare?.(reader, sql) ?? false,
+        changing: () => this.#changing(),
+        translate: (error) => this.#failureOrOwn(error),
+      })
       if (durability !== 'relaxed') this.#walReserve = new WalReserve(`${path}-wal`, checkpointBytes)
       this.syncs.opened()
       hooks.opened?.(this)
@@ -178,13 +180,8 @@ export class CellDatabase implements CellAccess {
 
   /** True while the pool must leave it open. Quarantine closes its cells itself. */
   get busy(): boolean {
-    return (
-      this.pins > 0 ||
-      this.#transactions.depth > 0 ||
-      this.#group.pending ||
-      this.syncs.pending ||
-      this.quarantined !== undefined
-    )
+    const isUsed = this.pins > 0 || this.#transactions.depth > 0 || this.#group.pending
+    return isUsed || this.syncs.pending || this.quarantined !== undefined
   }
 
   /** Memory that the prepared statements of callers take at most. */
@@ -207,18 +204,6 @@ export class CellDatabase implements CellAccess {
     this.exec(`PRAGMA foreign_keys = ${isOn ? 'ON' : 'OFF'}`)
     // SQLite's code for the same text is another one now.
     this.#runner?.statements.schemaChanged()
-  }
-
-  /**
-   * Frames of the log up to the last commit. Beside a hold, none if all of them were in the database at its beginning: then it may have
-   * begun the log again.
-   *
-   * @returns undefined if nobody can tell
-   */
-  framesToKeep(): number | undefined {
-    if (this.quarantined !== undefined) return undefined
-    if (this.held !== undefined) return this.#framesBesideHold
-    return this.usable ? this.checkpoints.frames() : undefined
   }
 
   /** Where its WAL ends; outside of a transaction. @throws the errors of SQLite and of the system */
@@ -309,118 +294,11 @@ export class CellDatabase implements CellAccess {
   /** The cell for whoever is not the hold: beside one, what is committed of it. */
   get access(): CellAccess {
     if (this.held === undefined || this.held.isRunning) return this
-    this.#reader ??= this.#newReader(heldByTransaction)
-    return this.#reader
+    return this.holds.reader
   }
 
-  /**
-   * Begins a transaction that lasts until the hold ends. What waits for the group commit comes before it.
-   *
-   * @throws `busy` beside another one, unless this one only reads; `invalid_request` inside a transaction
-   */
-  beginHold(bounds: HoldBounds): Hold {
-    this.#state.assertOpen()
-    if (this.held === undefined && this.#transactions.depth > 0)
-      throw new CellError(
-        'invalid_request',
-        'A hold has a transaction of its own: not inside of another one.',
-      )
-    this.pins++
-    try {
-      const hold = bounds.readOnly === true ? this.#holdSnapshot(bounds) : this.#hold(bounds)
-      this.#holds.add(hold)
-      return hold
-    } catch (error) {
-      this.pins--
-      throw error
-    }
-  }
-
-  #hold(bounds: HoldBounds): Hold {
-    this.#state.assertUsable()
-    this.#group.flush()
-    this.#translated(() => {
-      // It may move the log.
-      this.#changing()
-      const { frames, checkpointed } = this.checkpoints.state()
-      this.#framesBesideHold = frames > checkpointed ? frames : 0
-      this.times?.counted(frames)
-      this.#transactions.enter()
-    })
-    const { walBytesMax } = this.settings.limits
-    const walBytesBefore = this.#walBytes()
-    const connection = {
-      transactions: this.#transactions,
-      fault: () => {
-        if (this.#state.isTransactionLost) return transactionEnded()
-        return this.#walBytes() - walBytesBefore > walBytesMax ? transactionTooLarge(walBytesMax) : undefined
-      },
-      setHeld: (isHeld: boolean) => this.#state.setHeld(isHeld),
-      translate: (error: unknown) => this.#failureOrOwn(error),
-      ended: (isCommitted: boolean) => {
-        this.held = undefined
-        this.#reader?.close()
-        this.#reader = undefined
-        this.#endHold(hold)
-        if (!isCommitted && this.open) this.#undone()
-        this.#group.resume()
-      },
-    }
-    const hold = new Hold(bounds, connection, (hold) => new HeldAccess(hold, this))
-    this.held = hold
-    return hold
-  }
-
-  /** On a connection of its own. */
-  #holdSnapshot(bounds: HoldBounds): Hold {
-    const reader = this.#newReader(mayOnlyRead)
-    try {
-      reader.transactions.enterSnapshot()
-    } catch (error) {
-      reader.close()
-      throw this.failure(error)
-    }
-    const connection = {
-      transactions: reader.transactions,
-      fault: () => undefined,
-      setHeld() {},
-      translate: (error: unknown) => this.#failureOrOwn(error),
-      ended: () => {
-        reader.close()
-        this.#endHold(hold)
-      },
-    }
-    const hold = new Hold(bounds, connection, (hold) => new HeldAccess(hold, reader))
-    return hold
-  }
-
-  #endHold(hold: Hold): void {
-    this.#holds.delete(hold)
-    this.pins--
-  }
-
-  #newReader(refusal: () => CellError): CommittedReader {
-    try {
-      return new CommittedReader(this, {
-        beforePrepare: (reader, sql) => this.#hooks.beforePrepare?.(reader, sql) ?? false,
-        refusal,
-      })
-    } catch (error) {
-      throw this.failure(error)
-    }
-  }
-
-  /** Of the log's file: a transaction that does not fit into the cache is written there before its COMMIT. */
-  #walBytes(): number {
-    return fs.statSync(`${this.path}-wal`, { throwIfNoEntry: false })?.size ?? 0
-  }
-
-  /** Resolves once no hold has the connection. */
-  async released(): Promise<void> {
-    while (this.held !== undefined) {
-      this.held.noteWaiter()
-      await this.held.over
-    }
+  beginHold(bounds: HoldBounds): { hold: Hold; access: OpenCell } {
+    return this.holds.begin(bounds)
   }
 
   /** Commits what waits for the group commit. @param settle called for each piece of work, once its outcome is final */
@@ -515,7 +393,7 @@ export class CellDatabase implements CellAccess {
     this.pins++
     try {
       // SQLite copies nothing while a transaction of this connection is open, and says then that all is copied.
-      do await this.released()
+      do await this.holds.released()
       while (!(await copyDatabase(this.#connection, target, PAGE_BYTES, options)))
     } catch (error) {
       this.#state.assertOpen()
@@ -537,7 +415,7 @@ export class CellDatabase implements CellAccess {
    */
   close({ leavesLog = false } = {}): AcknowledgedFrames | undefined {
     if (!this.open) return undefined
-    for (const hold of this.#holds) hold.end(transactionLost('the cell was closed, restored or deleted'))
+    this.holds.endAll('the cell was closed, restored or deleted')
     this.#group.flush()
     this.syncs.closing()
     const isLeft = leavesLog && this.quarantined === undefined && closeLeavingLog(this.#connection)

@@ -1,5 +1,4 @@
 import type { BackupManager } from '../backup/backup-manager.ts'
-import { turnOfTheLoop } from '../base/clock.ts'
 import { KeyedQueue } from '../base/fairness/keyed-queue.ts'
 import { LruCache } from '../base/lru-cache.ts'
 import type { SqlPolicy } from '../engine/cell-settings.ts'
@@ -129,8 +128,6 @@ export class InProcessService implements CellService {
 
   /** All that is acknowledged is in the last backup: what comes meanwhile waits, and then finds no cell. */
   async #delete(cellId: string, { permit, ...options }: ServedDeleteOptions): Promise<void> {
-    // Changes that came before join a group commit at the end of this turn.
-    await turnOfTheLoop()
     await this.#store.beforeDeletion(cellId)
     // What many deletions wait for ends for all of them at once.
     await this.#store.turns.next(this.#store.findCell(cellId)?.accountId ?? '')

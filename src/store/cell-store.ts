@@ -7,7 +7,7 @@ import { orReason } from '../backup/or-reason.ts'
 import type { VerificationTable } from '../backup/verify/verification-table.ts'
 import type { Retention } from '../backup/versions/retention/retention.ts'
 import { runAll } from '../base/async/run-all.ts'
-import type { Clock } from '../base/clock.ts'
+import { type Clock, turnOfTheLoop } from '../base/clock.ts'
 import type { Turns } from '../base/fairness/turns.ts'
 import { checkOptions, type Given } from '../base/options/option-shapes.ts'
 import type { Paged } from '../base/paging.ts'
@@ -321,8 +321,10 @@ export class CellStore implements CellDirectory {
     await this.#archiving?.replication.confirmRecord(id)
   }
 
-  /** Stores what a cell has not stored yet, if the object store takes it in time. @internal */
+  /** Stores what a cell has not stored yet, if the object store takes it in time; also what waits for a hold or a group commit. @internal */
   async beforeDeletion(id: string): Promise<void> {
+    await this.#cells.pool.peek(id)?.holds.released()
+    await turnOfTheLoop()
     await this.#archiving?.backups.beforeDeletion(id)
   }
 
@@ -337,12 +339,8 @@ export class CellStore implements CellDirectory {
     checkOptions(options, DELETE)
     const { accountId } = this.#cells.record(id)
     const open = this.#cells.pool.peek(id)
-    if (open?.inTransaction && open.held?.isRunning !== false) {
-      throw new CellError(
-        'invalid_request',
-        'The cell has an open transaction. Delete the cell after its end.',
-      )
-    }
+    const text = 'The cell has an open transaction. Delete the cell after its end.'
+    if (open?.inTransaction && open.held?.isRunning !== false) throw new CellError('invalid_request', text)
     const { lifecycle } = this.core
     lifecycle.noteDeletionNow(id)
     lifecycle.markDeleted(id, options.requestId)

@@ -31,7 +31,7 @@ const LAYERS: readonly (readonly string[])[] = [
 
 /** The same inside a layer. `.` stands for the files that lie directly in its folder. */
 const INNER_LAYERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
-  'src/engine': [['sql-policy'], ['.', 'statements', 'watch', 'wal', 'commits', 'files']],
+  'src/engine': [['sql-policy'], ['.', 'statements', 'watch', 'wal', 'commits', 'files', 'holds']],
   'src/backup': [
     ['object-store'],
     ['archive'],

@@ -30,6 +30,8 @@ const REACHED_ELSEWHERE: CellErrorCode[] = [
 const NOT_REACHED: Partial<Record<CellErrorCode, string>> = {
   statement_timeout: 'SQLite can not be interrupted in its own process: only workers end a statement',
   transaction_too_large: 'only workers end a statement',
+  transaction_timeout: 'no request of this suite waits for so long',
+  transaction_lost: 'takes a restore, a deletion or a killed worker under an open transaction',
   idempotency_in_progress: 'a cell is made synchronously: no second request can meet the first one half done',
   busy: 'one connection writes a cell: only a foreign program on its files makes it busy',
   disk_full: 'takes a full disk',
@@ -91,7 +93,7 @@ const DOCUMENTED: [status: number, codes: CellErrorCode[]][] = [
       'restore_canceled',
     ],
   ],
-  [409, ['name_taken']],
+  [409, ['name_taken', 'transaction_lost']],
   [422, ['idempotency_key_reused', 'backup_corrupt', 'invalid_database']],
   [
     400,
@@ -105,7 +107,7 @@ const DOCUMENTED: [status: number, codes: CellErrorCode[]][] = [
     ],
   ],
   [403, ['statement_not_allowed', 'quota_exceeded', 'forbidden', 'account_suspended']],
-  [408, ['statement_timeout', 'request_timeout']],
+  [408, ['statement_timeout', 'request_timeout', 'transaction_timeout']],
   [431, ['headers_too_large']],
   [429, ['rate_limited']],
   [502, ['object_store_error']],

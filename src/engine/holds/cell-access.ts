@@ -34,5 +34,15 @@ export interface CellAccess {
   limitGrowth(growth: Growth): void
   enforceForeignKeys(isOn: boolean): void
   copyTo(target: string, options?: CopyOptions): Promise<void>
-  beginHold(bounds: HoldBounds): Hold
+  beginHold(bounds: HoldBounds): { hold: Hold; access: OpenCell }
+}
+
+/** What has the connection of a hold. */
+export type HeldConnection = CellAccess & { readonly quarantined?: CellError | undefined }
+
+/** What a handle of a cell has: the cell, or the cell inside of a hold. */
+export interface OpenCell extends CellAccess {
+  /** The hold beside which others have {@link access}. */
+  readonly held: Hold | undefined
+  readonly access: CellAccess
 }

@@ -9,7 +9,7 @@ import { isSqliteError } from '../sqlite-errors.ts'
 import type { SqlParams, SqlResult } from '../statements/sql-values.ts'
 import { type SqlOptions, StatementRunner } from '../statements/statement-runner.ts'
 import type { CellAccess } from './cell-access.ts'
-import type { Hold, HoldBounds } from './hold.ts'
+import type { HoldBounds } from './hold.ts'
 
 /** The cell whose committed state is read. */
 export interface ReadCell extends Pick<CellAccess, 'touch' | 'commit' | 'copyTo' | 'beginHold'> {
@@ -148,7 +148,7 @@ export class CommittedReader implements CellAccess {
     return this.#cell.copyTo(target, options)
   }
 
-  beginHold(bounds: HoldBounds): Hold {
+  beginHold(bounds: HoldBounds): ReturnType<CellAccess['beginHold']> {
     return this.#cell.beginHold(bounds)
   }
 

@@ -6,22 +6,19 @@ import type { Statement } from '../sqlite.ts'
 import type { SqlParams, SqlResult } from '../statements/sql-values.ts'
 import type { SqlOptions, StatementRunner } from '../statements/statement-runner.ts'
 import type { CommitRecorder } from '../watch/commit-recorder.ts'
-import type { CellAccess } from './cell-access.ts'
+import type { HeldConnection, OpenCell } from './cell-access.ts'
 import type { Hold } from './hold.ts'
 
-/** What has the connection of a hold. */
-export type HeldCell = CellAccess & { readonly quarantined?: CellError | undefined }
-
 /** A cell inside of a hold: its own connection, which nobody else uses before the end of the hold. */
-export class HeldAccess implements CellAccess {
+export class HeldAccess implements OpenCell {
   /** Its methods tell what has ended it. */
   readonly open = true
   readonly inTransaction = true
   readonly held = undefined
   readonly #hold: Hold
-  readonly #database: HeldCell
+  readonly #database: HeldConnection
 
-  constructor(hold: Hold, database: HeldCell) {
+  constructor(hold: Hold, database: HeldConnection) {
     this.#hold = hold
     this.#database = database
   }

@@ -1,7 +1,6 @@
 import type { Clock, Timer } from '../../base/clock.ts'
 import { CellError } from '../../errors.ts'
 import type { Transactions } from '../commits/transactions.ts'
-import type { HeldAccess } from './held-access.ts'
 
 /** How long a hold may be open. */
 export interface HoldBounds {
@@ -14,8 +13,8 @@ export interface HoldBounds {
   readOnly?: boolean | undefined
 }
 
-/** The connection of a hold. */
-export interface HeldConnection {
+/** The connection of a hold, in the transaction. */
+export interface HoldConnection {
   transactions: Transactions
   /** Why it must end, after something has run in it: undefined if it goes on. */
   fault(): CellError | undefined
@@ -23,8 +22,8 @@ export interface HeldConnection {
   setHeld(isHeld: boolean): void
   /** What the owner of a hold is told of an error in its COMMIT. */
   translate(error: unknown): unknown
-  /** The transaction is over. @param isCommitted whether it counts */
-  ended(isCommitted: boolean): void
+  /** The transaction is over. */
+  ended(): void
 }
 
 /**
@@ -39,10 +38,8 @@ export interface HeldConnection {
 export class Hold {
   /** Resolves when it has ended, in whatever way. */
   readonly over: Promise<void>
-  /** The cell, inside of the transaction. */
-  readonly access: HeldAccess
   readonly #bounds: HoldBounds
-  readonly #connection: HeldConnection
+  readonly #connection: HoldConnection
   readonly #resolve: () => void
   readonly #deadline: number
   #usedAt: number
@@ -54,8 +51,7 @@ export class Hold {
   /** It ends once that is over. */
   #endsWith: CellError | undefined
 
-  /** @param connection in the transaction @param access makes what runs in it */
-  constructor(bounds: HoldBounds, connection: HeldConnection, access: (hold: Hold) => HeldAccess) {
+  constructor(bounds: HoldBounds, connection: HoldConnection) {
     const { promise, resolve } = Promise.withResolvers<void>()
     this.over = promise
     this.#resolve = resolve
@@ -63,7 +59,6 @@ export class Hold {
     this.#connection = connection
     this.#usedAt = bounds.clock.monotonic()
     this.#deadline = this.#usedAt + bounds.timeoutMs
-    this.access = access(this)
     connection.setHeld(true)
     this.#setTimer()
   }
@@ -121,10 +116,10 @@ export class Hold {
     try {
       this.#connection.transactions.commitAndLeave()
     } catch (error) {
-      this.#over(isOver('rolled back'), false)
+      this.#over(isOver('rolled back'))
       throw this.#connection.translate(error)
     }
-    this.#over(isOver('committed'), true)
+    this.#over(isOver('committed'))
   }
 
   /** Does nothing if it has ended. */
@@ -169,13 +164,13 @@ export class Hold {
     } catch {
       // Of a connection that is unusable. What was not committed is rolled back with its close.
     }
-    this.#over(reason, false)
+    this.#over(reason)
   }
 
-  #over(ended: CellError, isCommitted: boolean): void {
+  #over(ended: CellError): void {
     this.#ended = ended
     this.#timer?.cancel()
-    this.#connection.ended(isCommitted)
+    this.#connection.ended()
     this.#resolve()
   }
 

@@ -24,7 +24,7 @@ export async function collectExpired(
   let batch = BATCH_MIN
   while (!signal.aborted && database.open) {
     if (database.held !== undefined) {
-      await database.released()
+      await database.holds.released()
       continue
     }
     const next = nextExpiry()

@@ -1,7 +1,6 @@
 import type { Hold } from '../../engine/holds/hold.ts'
 import { CellError } from '../../errors.ts'
-import type { Cell } from '../../store/open/cell.ts'
-import type { HeldCell } from '../../store/open/held-cell.ts'
+import type { Cell, HeldCell } from '../../store/open/cell.ts'
 
 /** The open transaction of a session. */
 export interface SessionHold {

@@ -7,8 +7,7 @@ import type { CellDatabase } from '../../engine/cell-database.ts'
 import { checkWork, type NoPromise } from '../../engine/commits/transaction-work.ts'
 import type { OpenSavepoint } from '../../engine/commits/transactions.ts'
 import type { Growth } from '../../engine/files/delete-reserve.ts'
-import type { CellAccess } from '../../engine/holds/cell-access.ts'
-import type { HeldAccess } from '../../engine/holds/held-access.ts'
+import type { CellAccess, OpenCell } from '../../engine/holds/cell-access.ts'
 import { type Hold, transactionLost } from '../../engine/holds/hold.ts'
 import { type MigrateResult, migrate } from '../../engine/migrations.ts'
 import type { QuarantineState } from '../../engine/quarantine.ts'
@@ -34,12 +33,12 @@ import type { ChangeStream } from '../watch/change-stream.ts'
 import { CellStatement, type PrepareOptions } from './cell-statement.ts'
 import {
   type BeginHoldOptions,
-  type HeldCell,
   HOLD_MS_DEFAULT,
   HOLD_OPTIONS,
   type HoldOptions,
-  heldCell,
-} from './held-cell.ts'
+  type Savepoints,
+  withSavepoints,
+} from './hold-options.ts'
 import type { ConfirmOptions } from './replication.ts'
 
 /** What a handle needs from the process that opens its cell. Every method takes the cell's id. */
@@ -59,6 +58,12 @@ export interface CellProvider {
   /** Called for every expiry that is set. Must not throw. */
   expiryNoted(id: string, expiresAt: number): void
 }
+
+/**
+ * A cell inside of {@link Cell.hold}: what is done through it is part of that transaction. `commit()`, `hold()`, `migrate()` and
+ * `export()` are refused here (`invalid_request`).
+ */
+export type HeldCell = Cell & Savepoints
 
 /** One step of a cell's schema: a script, or what {@link Cell.transaction} takes. */
 export type Migration = string | ((cell: Cell) => NoPromise)
@@ -86,10 +91,10 @@ export class Cell {
   /** Keys and values with times to live, in the same file and the same transactions as `sql()`. */
   readonly kv: Kv
   readonly #provider: CellProvider
-  #database: CellDatabase | HeldAccess | undefined
+  #database: OpenCell | undefined
 
   /** @internal Cells come from `store.createCell()` and `store.openCell()`. @param held the cell inside of a hold */
-  constructor(id: string, provider: CellProvider, held?: HeldAccess) {
+  constructor(id: string, provider: CellProvider, held?: OpenCell) {
     this.id = id
     this.#provider = provider
     this.#database = held
@@ -375,8 +380,8 @@ export class Cell {
    */
   beginHold({ timeoutMs = HOLD_MS_DEFAULT, ...bounds }: BeginHoldOptions = {}): { tx: HeldCell; hold: Hold } {
     const { clock } = this.#provider.settings
-    const hold = this.#opened().beginHold({ clock, timeoutMs, ...bounds })
-    return { tx: heldCell(new Cell(this.id, this.#provider, hold.access), hold), hold }
+    const { hold, access } = this.#opened().beginHold({ clock, timeoutMs, ...bounds })
+    return { tx: withSavepoints(new Cell(this.id, this.#provider, access), hold), hold }
   }
 
   /** Undefined if no hold has the cell. Otherwise it resolves at its end, when another one may have begun. @internal */
@@ -456,7 +461,7 @@ export class Cell {
     return database.held === undefined ? database : database.access
   }
 
-  #opened(): CellDatabase | HeldAccess {
+  #opened(): OpenCell {
     const database = this.#database
     if (database?.open) {
       database.touch()

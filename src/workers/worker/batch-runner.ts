@@ -120,7 +120,7 @@ export class BatchRunner {
     const held = run.heldBack()
     if (held.length > 0) {
       const { cellId } = run
-      void run.database?.released().then(() => this.#out.send({ type: 'released', cellId }))
+      void run.database?.holds.released().then(() => this.#out.send({ type: 'released', cellId }))
     }
     return held
   }

@@ -8,7 +8,6 @@ import { StorePaths } from '../../base/files/store-paths.ts'
 import type { Log } from '../../base/log.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import { LocalState } from '../../catalog/local-state.ts'
-import { transactionLost } from '../../engine/holds/hold.ts'
 import { ExpiryHints } from '../../kv/expiry/expiry-hints.ts'
 import { copyAgain, copyDatabase } from '../../store/cells/cell-export.ts'
 import { Spool } from '../../store/cells/spool.ts'
@@ -163,7 +162,7 @@ export class WorkerCells {
    */
   closeForMove(cellId: string): boolean {
     const { pool, archived } = this.local
-    pool.peek(cellId)?.held?.end(transactionLost('the cell moves to another worker'))
+    pool.peek(cellId)?.holds.endAll('the cell moves to another worker')
     if (pool.peek(cellId)?.busy === true || pool.quarantine.state(cellId) !== undefined) return false
     archived?.cutter.end(cellId)
     pool.close(cellId)

@@ -80,7 +80,7 @@ export class CellCutter {
     // Inside a transaction no log can be kept, and SQLite does not tell where it ends.
     while (pinned.database.held !== undefined) {
       pinned.unpin()
-      await pinned.database.released()
+      await pinned.database.holds.released()
       pinned = this.#pin(cellId)
     }
     const { database, unpin } = pinned

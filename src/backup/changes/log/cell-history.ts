@@ -285,7 +285,7 @@ export class CellHistory {
 
   #live(kept: readonly Segment[]): ReturnType<typeof findUnkeptLog> {
     const live = findUnkeptLog(this.#parts, this.#database, kept)
-    if (this.#database?.framesToKeep() === undefined) return live
+    if (this.#database?.holds.framesToKeep() === undefined) return live
     const times = this.#takeTime()
     if (typeof live === 'object') this.#times.add(live.sequence, times)
     return live

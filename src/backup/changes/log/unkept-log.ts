@@ -24,7 +24,7 @@ export function findUnkeptLog(
   database: CellDatabase | undefined,
   kept: readonly Segment[],
 ): UnkeptLog | undefined | 'later' | 'out of reach' {
-  const frames = database?.framesToKeep()
+  const frames = database?.holds.framesToKeep()
   if (frames !== undefined) return unkeptLogOf(parts, frames, kept)
   const wal = fingerprintOf(parts.paths.wal)
   if (wal === undefined || wal.size === 0 || isKept(parts, kept)) return undefined

@@ -1,6 +1,5 @@
 import { FLAG, maybe, type Shape, SIGNAL } from '../../base/options/option-shapes.ts'
 import type { Hold, HoldBounds } from '../../engine/holds/hold.ts'
-import type { Cell } from './cell.ts'
 
 /** How long {@link Cell.hold} may take. */
 export interface HoldOptions {
@@ -17,11 +16,8 @@ export interface BeginHoldOptions extends Pick<HoldBounds, 'idleMs' | 'readOnly'
   timeoutMs?: number | undefined
 }
 
-/**
- * A cell inside of {@link Cell.hold}: what is done through it is part of that transaction. `commit()`, `hold()`, `migrate()` and
- * `export()` are refused here (`invalid_request`).
- */
-export interface HeldCell extends Cell {
+/** The named savepoints of a hold. */
+export interface Savepoints {
   /** Sets a savepoint; one inside the other, also of the same name. */
   savepoint(name: string): void
   /** Forgets a savepoint: what came after it stays. @throws `sql_error` if there is none of this name */
@@ -43,7 +39,7 @@ export const HOLD_OPTIONS: Shape<HoldOptions> = {
 }
 
 /** @param cell that uses the hold */
-export function heldCell(cell: Cell, hold: Hold): HeldCell {
+export function withSavepoints<T extends object>(cell: T, hold: Hold): T & Savepoints {
   return Object.assign(cell, {
     savepoint: (name: string) => hold.savepoint(name),
     releaseSavepoint: (name: string) => hold.releaseSavepoint(name),

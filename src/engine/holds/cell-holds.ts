@@ -1,0 +1,170 @@
+import fs from 'node:fs'
+import { CellError } from '../../errors.ts'
+import { type CellState, heldByTransaction, transactionEnded } from '../cell-state.ts'
+import type { GroupCommit } from '../commits/group-commit.ts'
+import type { Transactions } from '../commits/transactions.ts'
+import { mayOnlyRead } from '../statements/statement-runner.ts'
+import type { Checkpoints } from '../wal/checkpoints.ts'
+import type { CommitTimes } from '../wal/commit-times.ts'
+import type { HeldConnection, OpenCell } from './cell-access.ts'
+import { CommittedReader, type ReadCell, type ReaderEvents } from './committed-reader.ts'
+import { HeldAccess } from './held-access.ts'
+import { Hold, type HoldBounds, transactionLost, transactionTooLarge } from './hold.ts'
+
+/** The open cell whose holds they are. */
+export interface HoldingCell extends ReadCell, HeldConnection {
+  /** The hold that has its connection. */
+  held: Hold | undefined
+  /** As of `CellDatabase`. */
+  pins: number
+  readonly checkpoints: Pick<Checkpoints, 'state' | 'frames'>
+  readonly times: CommitTimes | undefined
+}
+
+export interface CellHoldsParts extends Pick<ReaderEvents, 'beforePrepare'> {
+  state: CellState
+  transactions: Transactions
+  group: Pick<GroupCommit, 'flush' | 'resume'>
+  /** Before a change: it may move the log. @throws `busy` */
+  changing(): void
+  /** What a caller is told of an error. */
+  translate(error: unknown): unknown
+}
+
+/** The holds of one open cell: at most one that has its connection, and any number of those that only read. */
+export class CellHolds {
+  readonly #cell: HoldingCell
+  readonly #parts: CellHoldsParts
+  readonly #open = new Set<Hold>()
+  /** For everybody but the hold. */
+  #reader: CommittedReader | undefined
+  #frames = 0
+
+  constructor(cell: HoldingCell, parts: CellHoldsParts) {
+    this.#cell = cell
+    this.#parts = parts
+  }
+
+  /** Beside a hold, what is committed of the cell. */
+  get reader(): CommittedReader {
+    try {
+      this.#reader ??= this.#newReader(heldByTransaction)
+      return this.#reader
+    } catch (error) {
+      throw this.#parts.translate(error)
+    }
+  }
+
+  /** Frames of the log up to the last commit, also beside a hold; undefined if nobody can tell. */
+  framesToKeep(): number | undefined {
+    const { held, quarantined, usable, checkpoints } = this.#cell
+    if (held !== undefined && quarantined === undefined) return this.#frames
+    return usable ? checkpoints.frames() : undefined
+  }
+
+  /** @throws `busy` beside another one, unless this one only reads; `invalid_request` inside a transaction */
+  begin(bounds: HoldBounds): { hold: Hold; access: OpenCell } {
+    const { state, transactions } = this.#parts
+    state.assertOpen()
+    if (this.#cell.held === undefined && transactions.depth > 0)
+      throw new CellError(
+        'invalid_request',
+        'A hold has a transaction of its own: not inside of another one.',
+      )
+    try {
+      return bounds.readOnly === true ? this.#beginSnapshot(bounds) : this.#begin(bounds)
+    } catch (error) {
+      throw this.#parts.translate(error)
+    }
+  }
+
+  /** @param why what each later use of one is told */
+  endAll(why: string): void {
+    for (const hold of this.#open) hold.end(transactionLost(why))
+  }
+
+  /** Resolves once no hold has the connection. */
+  async released(): Promise<void> {
+    const cell = this.#cell
+    while (cell.held !== undefined) {
+      cell.held.noteWaiter()
+      await cell.held.over
+    }
+  }
+
+  #begin(bounds: HoldBounds): { hold: Hold; access: OpenCell } {
+    const { state, transactions, group, changing, translate } = this.#parts
+    const cell = this.#cell
+    state.assertUsable()
+    group.flush()
+    changing()
+    const { frames, checkpointed } = cell.checkpoints.state()
+    cell.times?.counted(frames)
+    transactions.enter()
+    // If all of them are in the database, the transaction may begin the log again.
+    this.#frames = frames > checkpointed ? frames : 0
+    const { walBytesMax } = cell.settings.limits
+    const bytesMax = this.#walBytes() + walBytesMax
+    const hold = new Hold(bounds, {
+      transactions,
+      fault: () => {
+        if (state.isTransactionLost) return transactionEnded()
+        return this.#walBytes() > bytesMax ? transactionTooLarge(walBytesMax) : undefined
+      },
+      setHeld: (isHeld) => state.setHeld(isHeld),
+      translate,
+      ended: () => {
+        cell.held = undefined
+        this.#reader?.close()
+        this.#reader = undefined
+        this.#ended(hold)
+        group.resume()
+      },
+    })
+    cell.held = hold
+    return this.#began(hold, cell)
+  }
+
+  /** On a connection of its own. */
+  #beginSnapshot(bounds: HoldBounds): { hold: Hold; access: OpenCell } {
+    const reader = this.#newReader(mayOnlyRead)
+    const { transactions } = reader
+    try {
+      transactions.enterSnapshot()
+    } catch (error) {
+      reader.close()
+      throw error
+    }
+    const hold = new Hold(bounds, {
+      transactions,
+      fault: () => undefined,
+      setHeld() {},
+      translate: this.#parts.translate,
+      ended: () => {
+        reader.close()
+        this.#ended(hold)
+      },
+    })
+    return this.#began(hold, reader)
+  }
+
+  #began(hold: Hold, connection: HeldConnection): { hold: Hold; access: OpenCell } {
+    this.#open.add(hold)
+    this.#cell.pins++
+    return { hold, access: new HeldAccess(hold, connection) }
+  }
+
+  #ended(hold: Hold): void {
+    this.#open.delete(hold)
+    this.#cell.pins--
+  }
+
+  #newReader(refusal: () => CellError): CommittedReader {
+    return new CommittedReader(this.#cell, { beforePrepare: this.#parts.beforePrepare, refusal })
+  }
+
+  /** Of the log's file: a transaction that does not fit into the cache is written there before its COMMIT. */
+  #walBytes(): number {
+    return fs.statSync(`${this.#cell.path}-wal`, { throwIfNoEntry: false })?.size ?? 0
+  }
+}
