@@ -26,6 +26,8 @@ export class HranaConnection {
   #onlyReads = false
   /** Set for as long as the pipeline runs. */
   #hasForeignKeys = true
+  /** A statement has run since foreign keys were turned off. */
+  #hasRunWithout = false
   /** Of a transaction that began with a savepoint, and ends with its release: those that are open. */
   #outermost: string[] | undefined
 
@@ -84,18 +86,25 @@ export class HranaConnection {
     }
   }
 
-  /** The pipeline is over. Puts back what it has set for itself. @throws `invalid_request` if a transaction that needs that is still open; it is rolled back */
+  /**
+   * The pipeline is over. Puts back what it has set for itself.
+   *
+   * @throws `invalid_request` if a transaction that needs that is still open, which is rolled back, and if nothing came after
+   * `foreign_keys = OFF`: who sends that alone goes on to drop a table, and would lose the rows that refer to it
+   */
   end(): void {
     if (this.#hasForeignKeys && this.#outermost === undefined) return
     const isOpen = !this.isAutocommit
+    const isAlone = !this.#hasForeignKeys && !this.#hasRunWithout
     this.close()
     if (!this.#hasForeignKeys) this.#cell().enforceForeignKeys(true)
     this.#hasForeignKeys = true
-    if (isOpen) throw new CellError('invalid_request', LASTS_ONE_REQUEST)
+    if (isOpen || isAlone) throw new CellError('invalid_request', LASTS_ONE_REQUEST)
   }
 
   #run({ sql, params }: HranaStep): RawResult {
     refuseBlank(sql.head.verb)
+    this.#hasRunWithout = true
     const { clock, slow } = this.#context
     const started = clock.monotonic()
     try {
@@ -183,6 +192,7 @@ export class HranaConnection {
     if (this.isAutocommit && isOn !== this.#hasForeignKeys) {
       this.#cell().enforceForeignKeys(isOn)
       this.#hasForeignKeys = isOn
+      this.#hasRunWithout = false
     }
     return NO_RESULT
   }
@@ -193,7 +203,7 @@ function refuseBlank(verb: string): void {
 }
 
 const LASTS_ONE_REQUEST =
-  'PRAGMA foreign_keys = OFF, and a savepoint outside of BEGIN, last for one request to the server, and a transaction was still open at its end. It was rolled back. Send all of it in the same request.'
+  'PRAGMA foreign_keys = OFF, and a savepoint outside of BEGIN, last for one request to the server. Send all that needs it in the same request, as migrate() and executeMultiple() of the clients do. A transaction that was open is rolled back.'
 
 function noSavepoint(name: string): CellError {
   return sqlError(`no such savepoint: ${name}`)

@@ -247,6 +247,16 @@ describe('a transaction that is open', () => {
 })
 
 describe('a request', () => {
+  test('with nothing behind PRAGMA foreign_keys = OFF is refused: what comes in the next one would delete rows', async () => {
+    const off = execute('PRAGMA foreign_keys = OFF')
+    for (const requests of [[off], [off, { type: 'close' }], [execute('SELECT 1'), off, { type: 'close' }]])
+      expect(await refusal({ requests })).toEqual([400, 'INVALID_REQUEST'])
+    await ok({ requests: [execute('PRAGMA foreign_keys = ON'), { type: 'close' }] })
+    await ok({ requests: [off, execute('CREATE TABLE x (v)'), { type: 'close' }] })
+    const { results } = await ok({ requests: [execute('PRAGMA foreign_keys'), { type: 'close' }] })
+    expect(JSON.stringify(results)).toContain('"value":"1"')
+  })
+
   test('of 2 MiB is read, with thousands of statements', async () => {
     table()
     const text = 'x'.repeat(180)
