@@ -16,7 +16,7 @@ import {
   DEFAULT_PAGE_CACHE_BYTES,
   DEFAULT_REMOTE_WAIT_MS,
 } from '../src/store/settings/settings.ts'
-import { DEFAULT_WATCH_SETTINGS, type WatchSettings } from '../src/store/watch/watch-settings.ts'
+import { DEFAULT_WATCH_SETTINGS, type WatchSettings } from '../src/store/watch/change-hub.ts'
 import { DEFAULT_WORKER_LIMITS, type WorkerLimits } from '../src/workers/node/processes/worker-limits.ts'
 import { DEFAULT_QUEUE_BOUNDS, type QueueBounds } from '../src/workers/node/queue/operation-queue.ts'
 

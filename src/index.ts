@@ -41,8 +41,8 @@ export type {
   ResetReason,
   WatchOptions,
 } from './store/watch/cell-change.ts'
+export type { WatchSettings } from './store/watch/change-hub.ts'
 export type { ChangeStream } from './store/watch/change-stream.ts'
-export type { WatchSettings } from './store/watch/watch-settings.ts'
 
 // SQL
 
@@ -106,14 +106,16 @@ export type { KeyAccess, KeyScope, KeyScopeOptions, KeySurface } from './auth/ke
 // Backups
 
 export type { BackupManager } from './backup/backup-manager.ts'
-export type { DatabaseContents } from './backup/restore/build/examine-database.ts'
+export type { DatabaseContents } from './backup/restore/build/restore-database.ts'
 export type { Flushed } from './backup/shipping/flushes.ts'
 export type { ShippingStatus } from './backup/shipping/shipping-status.ts'
-export type { VerifyOptions, VerifyResult } from './backup/verify/verify-types.ts'
-export type { ProvenContents } from './backup/verify/verify-version.ts'
-export type { BackupList, BackupListOptions } from './backup/versions/backup-page.ts'
+export type { ProvenContents, VerifyOptions, VerifyResult } from './backup/verify/verify-types.ts'
+export type { CellSource } from './backup/versions/backup-options.ts'
 export type {
+  BackupInfo,
   BackupKind,
+  BackupList,
+  BackupListOptions,
   BackupOptions,
   BackupOrigin,
   BackupProgressEvent,
@@ -126,18 +128,15 @@ export type {
   RestorePlan,
   RestoreResult,
 } from './backup/versions/backup-types.ts'
-export type { CellSource } from './backup/versions/cell-source.ts'
 export type {
   BackupSummary,
   PrunedVersion,
   PruneOptions,
   PruneResult,
-} from './backup/versions/retention/prune-result.ts'
-export type { PurgedObjects } from './backup/versions/retention/purge.ts'
-export type { Retention } from './backup/versions/retention/retention.ts'
+} from './backup/versions/retention/pruner.ts'
+export type { PurgedObjects, Retention } from './backup/versions/retention/retention.ts'
 export type { Proof } from './backup/versions/retention/retention-notes.ts'
 export type { KeepReason } from './backup/versions/retention/retention-verdicts.ts'
-export type { BackupInfo } from './backup/versions/version-index.ts'
 
 // Object stores
 
@@ -186,7 +185,10 @@ export type {
   CellOperation,
   CellRequest,
   CellRoute,
+  HoldLimits,
+  HoldOperation,
   JsonText,
+  OperationHold,
   OperationResults,
   PlainOperation,
   ReadOperation,

@@ -1,7 +1,7 @@
 import type { Clock } from '../base/clock.ts'
-import { AccountCounts } from '../catalog/account-counts.ts'
 import type { Quotas } from '../catalog/account-quotas.ts'
 import type { Catalog } from '../catalog/catalog.ts'
+import { AccountCounts } from '../catalog/cell-registry.ts'
 import type { Statement } from '../engine/sqlite.ts'
 import { CellError } from '../errors.ts'
 

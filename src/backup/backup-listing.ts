@@ -3,10 +3,10 @@ import { cutPage, decodeCursor, encodeCursor, pageLimit } from '../base/paging.t
 import { cellNotFound } from '../catalog/cell-registry.ts'
 import type { BackupDestination } from './archiver/backup-destination.ts'
 import { restorableRanges } from './restore/target/restorable-ranges.ts'
-import type { BackupList, BackupListOptions } from './versions/backup-page.ts'
+import type { BackupInfo, BackupList, BackupListOptions } from './versions/backup-types.ts'
 import type { CellOwnership } from './versions/identity/cell-ownership.ts'
 import { compareVersions, parseVersion } from './versions/object-keys.ts'
-import { type BackupInfo, listingOf } from './versions/version-index.ts'
+import { listingOf } from './versions/version-index.ts'
 
 const PAGE_MAX = 1_000
 

@@ -3,31 +3,29 @@ import { AccountPace } from '../base/fairness/account-pace.ts'
 import { isCellId } from '../base/files/store-paths.ts'
 import { checkOptions, type Given } from '../base/options/option-shapes.ts'
 import { type Paged, paged } from '../base/paging.ts'
-import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
-import { CellError } from '../errors.ts'
+import { cellNotFound } from '../catalog/cell-registry.ts'
+import { CellError, isCellError } from '../errors.ts'
 import { toBackupError } from './archive/backup-errors.ts'
-import type { ArchiverClient } from './archiver/archiver.ts'
-import type { BackupDestination } from './archiver/backup-destination.ts'
 import type { ArchiverLoad, Need } from './archiver/job.ts'
 import { BackupListing } from './backup-listing.ts'
 import { type BackupCounts, BackupReports } from './backup-reports.ts'
-import { BackupBranches } from './branches.ts'
+import { type AskingParts, BackupBranches } from './branches.ts'
 import type { CatalogBackup } from './catalog-backup.ts'
 import { CellRestores } from './cell-restores.ts'
 import { storeBeforeDeletion } from './final-backup.ts'
 import { CALL, type CallOptions } from './object-store/object-store.ts'
-import { orReason } from './or-reason.ts'
-import type { RestorePermits } from './restore/install/restore-permits.ts'
-import { planRestore } from './restore/target/restore-plan.ts'
+import { planRestore } from './restore/target/find-target.ts'
 import { type Flushed, holdsAllOf } from './shipping/flushes.ts'
 import type { ShippingStatus } from './shipping/shipping-status.ts'
 import { Verification } from './verification.ts'
 import type { VerificationTable } from './verify/verification-table.ts'
 import { VERIFY, type VerifyOptions, type VerifyResult } from './verify/verify-types.ts'
-import { LIST, MAKE_BACKUP, PLAN, RESTORE } from './versions/backup-options.ts'
-import type { BackupList, BackupListOptions } from './versions/backup-page.ts'
+import { checkMoment, LIST, MAKE_BACKUP, PLAN, RESTORE } from './versions/backup-options.ts'
 import type {
+  BackupInfo,
   BackupKind,
+  BackupList,
+  BackupListOptions,
   BackupOrigin,
   BackupResult,
   MakeBackupOptions,
@@ -36,22 +34,13 @@ import type {
   RestorePlan,
   RestoreResult,
 } from './versions/backup-types.ts'
-import { checkMoment } from './versions/cell-source.ts'
 import { CellOwnership } from './versions/identity/cell-ownership.ts'
-import type { BackupInfo } from './versions/version-index.ts'
+import type { RestorePermits } from './versions/work-in-progress.ts'
 
-export interface BackupManagerParts {
-  destination: BackupDestination
+interface BackupManagerParts extends Omit<AskingParts, 'flushes'> {
   catalogBackup: CatalogBackup
   verifications: VerificationTable
-  archiver: ArchiverClient
   permits: RestorePermits
-  /** A cell's record in the catalog, also of a deleted cell; undefined for an unknown id. */
-  record(cellId: string): CellRecord | undefined
-  /** Whether the cell's database file is on this machine. */
-  isLocal(cellId: string): boolean
-  /** @throws `store_closed` */
-  assertRunning(): void
 }
 
 /**
@@ -155,12 +144,12 @@ export class BackupManager {
     const { accountId, signal } = options
     const ship = async (id: string) => {
       if (accountId !== undefined) await this.#flushes.turn(accountId, signal)
-      return holdsAllOf(id, await archiver.flush(signal, { about: [id] }))
+      return holdsAllOf(id, await archiver.flush(signal, { cells: [id] }))
     }
     const recordOf = async (id: string) => record(id)
     const parts = { index, log, reader, ship: archiver.shipping && ship, isStored, recordOf }
-    const wanted = { ...options, record: record(cellId), isLocal: isLocal(cellId) }
-    const plan = planRestore(parts, cellId, wanted).catch((error) => {
+    const request = { ...options, record: record(cellId), isLocal: isLocal(cellId) }
+    const plan = planRestore(parts, cellId, request).catch((error) => {
       throw toBackupError(error, signal)
     })
     return await orReason(signal, plan)
@@ -274,7 +263,7 @@ export class BackupManager {
       turn: async (signal) => {
         if (accountId != null) await this.#flushes.turn(accountId, signal)
       },
-      flush: async (signal) => holdsAllOf(cellId, await archiver.flush(signal, { about: [cellId] })),
+      flush: async (signal) => holdsAllOf(cellId, await archiver.flush(signal, { cells: [cellId] })),
       backUp: (signal) =>
         this.backup(cellId, 'incremental', { origin: 'schedule', signal }, 'requested', true),
       clock,
@@ -353,4 +342,18 @@ export function objectStoreNotConfigured(): CellError {
     'object_store_not_configured',
     'The store has no object store. Open it with the objectStore option.',
   )
+}
+
+/**
+ * What a caller is told of work that its signal has ended: the signal's reason, as of every other call. Inside, and in the log, an
+ * ended backup or restore is `busy`.
+ *
+ * @throws what the work rejects with; the signal's reason
+ */
+export async function orReason<T>(signal: AbortSignal | undefined, work: Promise<T>): Promise<T> {
+  try {
+    return await work
+  } catch (error) {
+    throw signal?.aborted && isCellError(error, 'busy') ? signal.reason : error
+  }
 }

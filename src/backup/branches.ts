@@ -4,18 +4,20 @@ import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
 import type { Durability } from '../engine/cell-settings.ts'
 import type { ArchiverClient, JobOptions } from './archiver/archiver.ts'
 import type { BackupDestination } from './archiver/backup-destination.ts'
+import { type CellSource, checkMoment } from './versions/backup-options.ts'
 import type { RestoreResult } from './versions/backup-types.ts'
-import { type CellSource, checkMoment } from './versions/cell-source.ts'
 import { CellOwnership } from './versions/identity/cell-ownership.ts'
 
-export interface BackupBranchesParts {
+/** What asks the archiver for work on cells. */
+export interface AskingParts {
   destination: BackupDestination
   archiver: ArchiverClient
+  /** When an account may ask for what ships. */
+  flushes: AccountPace
+  /** A cell's record in the catalog, also of a deleted cell; undefined for an unknown id. */
   record(cellId: string): CellRecord | undefined
   /** Whether the cell's database file is on this machine. */
   isLocal(cellId: string): boolean
-  /** When an account may ship. */
-  flushes: AccountPace
   /** @throws `store_closed` */
   assertRunning(): void
 }
@@ -33,10 +35,10 @@ export interface BuildBranchOptions extends JobOptions {
 
 /** Builds the files of new cells from the backups of other cells. */
 export class BackupBranches {
-  readonly #parts: BackupBranchesParts
+  readonly #parts: AskingParts
   readonly #ownership: CellOwnership
 
-  constructor(parts: BackupBranchesParts) {
+  constructor(parts: AskingParts) {
     this.#parts = parts
     this.#ownership = new CellOwnership(parts.destination.index, parts.record)
   }

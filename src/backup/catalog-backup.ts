@@ -5,10 +5,9 @@ import type { Catalog } from '../catalog/catalog.ts'
 import type { LocalState } from '../catalog/local-state.ts'
 import { isCellError } from '../errors.ts'
 import { toBackupError } from './archive/backup-errors.ts'
-import { identityOfCatalog } from './archive/cell-identity.ts'
+import { identityOfCatalog } from './archive/manifest.ts'
 import type { BackupDestination } from './archiver/backup-destination.ts'
-import { knownVersions } from './changes/log/cell-cutter.ts'
-import { OpenCellCuts } from './changes/log/open-cell-cuts.ts'
+import { knownVersions, OpenCellCuts } from './changes/log/cell-cutter.ts'
 import type { BackupSource } from './create/backup-runner.ts'
 import { OpenDatabaseReader } from './create/database-reader.ts'
 
@@ -60,7 +59,7 @@ export class CatalogBackup {
     destination.trackers.acquire(catalog.storeId)
     catalog.track(tracker.hooks)
     catalog.changed.listen(() => this.changed())
-    destination.moved.listen(() => this.markNothingStored())
+    destination.moved.listen(() => this.setNothingStored())
     const stored = Number(state.get(STORED_KEY) ?? NOTHING)
     // If the catalog has fewer changes than were stored, it is another catalog.
     this.#atStart = catalog.changes
@@ -92,7 +91,7 @@ export class CatalogBackup {
    *
    * @throws `disk_full`: the next start may not know of it, this process does
    */
-  markNothingStored(): void {
+  setNothingStored(): void {
     this.#seenAt = Number.NEGATIVE_INFINITY
     this.#stored = NOTHING
     this.changed()
@@ -105,10 +104,10 @@ export class CatalogBackup {
    * @throws what the backup throws
    */
   async stored(): Promise<void> {
-    const wanted = this.#catalog.changes
-    while (this.#stored < wanted) {
+    const target = this.#catalog.changes
+    while (this.#stored < target) {
       await this.#running?.catch(() => {})
-      if (this.#stored < wanted) await this.#run()
+      if (this.#stored < target) await this.#run()
     }
   }
 
@@ -170,7 +169,7 @@ export class CatalogBackup {
       this.#seenAt = now
       return
     }
-    this.markNothingStored()
+    this.setNothingStored()
     await this.stored()
   }
 
@@ -179,7 +178,7 @@ export class CatalogBackup {
     const { runner, log } = this.#destination
     try {
       if (await runner.endOldHistory(this.#catalog.storeId, this.#source(), this.#abort.signal))
-        this.markNothingStored()
+        this.setNothingStored()
     } catch (err) {
       if (!this.#abort.signal.aborted) log.warn({ err }, 'could not look for newer backups of the catalog')
     }

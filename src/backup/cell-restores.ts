@@ -1,30 +1,22 @@
-import type { AccountPace } from '../base/fairness/account-pace.ts'
-import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
+import type { Log } from '../base/log.ts'
+import { cellNotFound } from '../catalog/cell-registry.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { toBackupError } from './archive/backup-errors.ts'
-import type { ArchiverClient, JobOptions, RestoreRequest } from './archiver/archiver.ts'
-import type { BackupDestination } from './archiver/backup-destination.ts'
+import type { JobOptions, RestoreRequest } from './archiver/archiver.ts'
 import type { Need } from './archiver/job.ts'
 import type { BackupReports } from './backup-reports.ts'
-import { reportSetBack } from './restore/install/report-set-back.ts'
-import type { RestorePermits } from './restore/install/restore-permits.ts'
+import type { AskingParts } from './branches.ts'
+import type { BackupProgress } from './changes/backup-progress.ts'
 import type { BackupOptions, RestoreOptions, RestoreResult } from './versions/backup-types.ts'
+import { compareVersions, versionOf } from './versions/object-keys.ts'
+import type { VersionIndex } from './versions/version-index.ts'
+import type { RestorePermits } from './versions/work-in-progress.ts'
 
-export interface CellRestoresParts {
-  destination: BackupDestination
-  archiver: ArchiverClient
+interface CellRestoresParts extends AskingParts {
   permits: RestorePermits
   reports: BackupReports
-  /** Of what accounts ask for and what ships. */
-  flushes: AccountPace
-  /** A cell's record in the catalog, also of a deleted cell; undefined for an unknown id. */
-  record(cellId: string): CellRecord | undefined
   /** Told of a damaged version of a cell that lives on: the error says which. */
   foundDamage(cellId: string, version: string | undefined, error: CellError): Promise<void>
-  /** Whether the cell's database file is on this machine. */
-  isLocal(cellId: string): boolean
-  /** @throws `store_closed` */
-  assertRunning(): void
 }
 
 interface AskedOptions extends BackupOptions {
@@ -44,9 +36,9 @@ export class CellRestores {
   async request(cellId: string, options: RestoreOptions): Promise<RestoreResult> {
     const { version, timestamp, accountId, signal } = options
     const request = { version, timestamp, accountId, need: 'requested', onlyIfLost: false } as const
-    const { restores } = this.#parts.destination
+    const { work } = this.#parts.destination
     const asked = { ...options, existed: this.#exists(cellId) }
-    const result = await restores.request(cellId, () => this.#restore(cellId, request, asked), signal)
+    const result = await work.request(cellId, () => this.#restore(cellId, request, asked), signal)
     return result as RestoreResult
   }
 
@@ -58,7 +50,7 @@ export class CellRestores {
     this.#assertExists(cellId)
     const recover = () => this.#recover(cellId, need, signal)
     const raise = () => archiver.raise(cellId, need)
-    await destination.restores.recover(cellId, need === 'waiting', recover, raise)
+    await destination.work.recover(cellId, need === 'waiting', recover, raise)
   }
 
   async #recover(cellId: string, need: Need, signal: AbortSignal | undefined): Promise<void> {
@@ -132,4 +124,55 @@ export class CellRestores {
   #exists(cellId: string): boolean {
     return this.#parts.record(cellId)?.deletedAt === null
   }
+}
+
+/**
+ * Says what was lost with a cell's local files. If this machine never stored the cell, it is a new one, and the restore is
+ * what its owner expects: a line of the level info.
+ *
+ * @param before what was known of the cell before its restore
+ * @param version what it was restored to
+ */
+async function reportSetBack(
+  log: Log,
+  index: VersionIndex,
+  before: BackupProgress,
+  version: string,
+): Promise<void> {
+  const { cellId, dirty, lastVersion, lastBackupAt } = before
+  const missing = await missingVersion(index, before, version)
+  if (missing !== undefined) {
+    log.error(
+      { cellId, version, missing },
+      'the local files of a cell are lost, and the backup that this machine stored or restored last is no longer listed; the cell is set back to an older one, and what was changed between the two is lost',
+    )
+  } else if (dirty) {
+    const lostSince = lastBackupAt === null ? null : new Date(lastBackupAt).toISOString()
+    log.error(
+      { cellId, version, lostSince },
+      'the local files of a cell are lost, with changes that no backup has; the cell is set back to its newest backup',
+    )
+  } else if (lastVersion !== null) {
+    log.warn(
+      { cellId, version },
+      'the local files of a cell are lost; the cell is restored from its newest backup, and no change is known to be lost',
+    )
+  } else {
+    log.info({ cellId, version }, 'a cell comes from its newest backup; this machine had no files of it')
+  }
+}
+
+/** What this machine stored last, if an older version came back because nobody lists it. */
+async function missingVersion(
+  index: VersionIndex,
+  { cellId, chain, dirty, lastVersion }: BackupProgress,
+  version: string,
+): Promise<string | undefined> {
+  // Of a changed cell without a chain, the last name may be that of a backup that failed.
+  const stored = chain?.versions.at(-1) ?? (dirty ? null : lastVersion)
+  if (stored === null || compareVersions(version, stored) <= 0) return undefined
+  const { versions, marks } = await index.contents(cellId)
+  // The name may be that of a mark: the cell was restored then, to the version that the mark names.
+  const last = marks.find(({ time }) => versionOf(cellId, time) === stored)?.version ?? stored
+  return versions.some((each) => each.version === last) ? undefined : last
 }

@@ -2,6 +2,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { Emitter } from '../base/async/emitter.ts'
 import { fsyncDirectory, makeDirectory, writeNewFile } from '../base/files/durable-files.ts'
+import { LruCache } from '../base/lru-cache.ts'
 import { CellDatabase, type CellHooks } from '../engine/cell-database.ts'
 import type { CellDatabaseSettings } from '../engine/cell-settings.ts'
 import { databaseImage, type Statement } from '../engine/sqlite.ts'
@@ -24,7 +25,7 @@ export interface CatalogSchema {
   upgrades: readonly string[]
 }
 
-export interface NewCatalog {
+interface NewCatalog {
   storeId: string
   /** Epoch milliseconds. */
   createdAt: number
@@ -40,13 +41,11 @@ export interface NewCatalog {
  */
 export class Catalog {
   readonly database: CellDatabase
+  readonly #statements = new Map<string, Statement>()
   readonly storeId: string
   /** After each {@link change}. */
   readonly changed = new Emitter()
   #hooks: CellHooks = {}
-  readonly #countChange: Statement
-  readonly #getMeta: Statement
-  readonly #setMeta: Statement
   #version = 1
   #changing = 0
   #refusal: CellError | undefined
@@ -68,9 +67,6 @@ export class Catalog {
       failed,
     })
     try {
-      this.#getMeta = this.database.prepare('SELECT value FROM meta WHERE key = ?').pluck()
-      this.#setMeta = this.database.prepare('INSERT OR REPLACE INTO meta VALUES (?, ?)')
-      this.#countChange = this.database.prepare("UPDATE meta SET value = value + 1 WHERE key = 'changes'")
       this.storeId = this.meta('store_id') ?? ''
       this.#checkVersion(upgrades)
     } catch (error) {
@@ -175,7 +171,7 @@ export class Catalog {
 
   #transaction<T>(run: () => T): T {
     return this.database.transaction(() => {
-      this.#countChange.run()
+      this.prepare("UPDATE meta SET value = value + 1 WHERE key = 'changes'").run()
       return run()
     })
   }
@@ -205,15 +201,22 @@ export class Catalog {
   }
 
   meta(key: string): string | undefined {
-    return this.read(() => this.#getMeta.get(key) as string | undefined)
+    return this.read(
+      () => this.prepare('SELECT value FROM meta WHERE key = ?').pluck().get(key) as string | undefined,
+    )
   }
 
   setMeta(key: string, value: string): void {
-    this.change(() => this.#setMeta.run(key, value))
+    this.change(() => this.prepare('INSERT OR REPLACE INTO meta VALUES (?, ?)').run(key, value))
   }
 
+  /** Each text is compiled once. */
   prepare(sql: string): Statement {
-    return this.database.prepare(sql)
+    const known = this.#statements.get(sql)
+    if (known !== undefined) return known
+    const statement = this.database.prepare(sql)
+    this.#statements.set(sql, statement)
+    return statement
   }
 
   close(): void {
@@ -233,7 +236,7 @@ export class Catalog {
     for (const [i, ddl] of upgrades.slice(version - 1).entries()) {
       this.change(() => {
         this.database.exec(ddl)
-        this.#setMeta.run(VERSION_KEY, String(version + i + 1))
+        this.prepare('INSERT OR REPLACE INTO meta VALUES (?, ?)').run(VERSION_KEY, String(version + i + 1))
       })
     }
   }
@@ -241,4 +244,80 @@ export class Catalog {
 
 function noCatalog(why: string, cause?: unknown): CellError {
   return new CellError('cell_quarantined', `The store's catalog can't be used. ${why}`, { cause })
+}
+
+/**
+ * What was read from the catalog, kept until the catalog changes. Any change empties it, so that none can be missed:
+ * changes are rare compared with reads, and reading again costs one look-up. Only what was found is kept, so that names
+ * which do not exist can't fill it.
+ */
+export class CatalogCache<T extends object> {
+  readonly #catalog: Catalog
+  readonly #entries: LruCache<Readonly<T>>
+  #version = 0
+
+  /** @param max how many entries are kept; the least recently used go first */
+  constructor(catalog: Catalog, max: number) {
+    this.#catalog = catalog
+    this.#entries = new LruCache(max)
+  }
+
+  /**
+   * @param read what looks the key up in the catalog
+   * @throws as {@link Catalog.assertOpen}
+   */
+  get(key: string, read: (key: string) => T | undefined): Readonly<T> | undefined {
+    const { version } = this.#catalog
+    // Inside a change only the catalog knows what holds now, and it may be rolled back.
+    if (version === undefined) return this.#catalog.read(() => read(key))
+    this.#catalog.assertOpen()
+    if (version !== this.#version) {
+      this.#entries.clear()
+      this.#version = version
+    }
+    const known = this.#entries.get(key)
+    if (known !== undefined) return known
+    const found = this.#catalog.read(() => read(key))
+    if (found !== undefined) this.#entries.set(key, Object.freeze(found))
+    return found
+  }
+}
+
+/** From when to when cells may have been made that the catalog has never heard of, in epoch milliseconds. */
+interface Span {
+  from: number
+  until: number
+}
+
+const KEY = 'unknown_cells'
+/** Nodes have clocks of their own. */
+const CLOCKS_DIFFER_MS = 3_600_000
+
+/**
+ * Why the catalog may lack a cell: it was deleted and forgotten, or the catalog came back from a backup that is older than the cell,
+ * or another node has made it meanwhile. The catalog keeps the times of which that can be said; of all others it is the first.
+ */
+export class UnknownCells {
+  readonly #catalog: Catalog
+
+  constructor(catalog: Catalog) {
+    this.#catalog = catalog
+  }
+
+  /** Cells may have been made without the catalog's knowledge. */
+  note({ from, until }: Span): void {
+    const span = { from: from - CLOCKS_DIFFER_MS, until: until + CLOCKS_DIFFER_MS }
+    // A take-over begins at 0: what it covers need not be kept, however often nodes take over.
+    const others = this.#spans.filter((each) => each.from < span.from || each.until > span.until)
+    this.#catalog.setMeta(KEY, JSON.stringify([...others, span]))
+  }
+
+  /** Whether a cell may exist that the catalog lacks, if it has committed something at this time (epoch milliseconds). */
+  mayExist(committedAt: number): boolean {
+    return this.#spans.some(({ from, until }) => committedAt >= from && committedAt <= until)
+  }
+
+  get #spans(): Span[] {
+    return JSON.parse(this.#catalog.meta(KEY) ?? '[]') as Span[]
+  }
 }

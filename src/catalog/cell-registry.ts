@@ -5,9 +5,7 @@ import { RowCursors } from '../base/row-cursor.ts'
 import type { Durability } from '../engine/cell-settings.ts'
 import type { Statement } from '../engine/sqlite.ts'
 import { CellError } from '../errors.ts'
-import { AccountCounts } from './account-counts.ts'
-import type { Catalog } from './catalog.ts'
-import { CatalogCache } from './catalog-cache.ts'
+import { type Catalog, CatalogCache } from './catalog.ts'
 
 /** A cell as the catalog knows it. */
 export interface CellRecord {
@@ -89,9 +87,15 @@ export const CELLS_SCHEMA = `
   ${NAMED_CELLS_SCHEMA}
 `
 
-const COLUMNS = 'id, account_id, name, created_at, deleted_at, durability'
 /** Cells of one name and account that an error names. */
 const NAMESAKES_MAX = 20
+/** The oldest deleted ones of an account. */
+const FORGET = `
+  DELETE FROM cells WHERE number IN (
+    SELECT number FROM cells WHERE account_id = ? AND deleted_at IS NOT NULL ORDER BY deleted_at LIMIT ?)`
+const NAMED = `
+  SELECT id FROM cells WHERE deleted_at IS NULL AND name = ? AND account_id IS ? ORDER BY number LIMIT ${NAMESAKES_MAX}`
+const COLUMNS = 'id, account_id, name, created_at, deleted_at, durability'
 /** About 2 MB of records: each request looks its cell up. */
 const RECORDS_KEPT_MAX = 10_000
 
@@ -105,7 +109,7 @@ type ReadPage = (
 ) => NumberedRow[]
 type Row = [string, string | null, string | null, number, number | null, Durability | null]
 
-export interface CellRegistryLimits {
+interface CellRegistryLimits {
   /** Cells on a page of a listing. */
   pageMax: number
   /** Deleted cells of an account that are kept; undefined: all. */
@@ -119,19 +123,14 @@ export interface CellRegistryLimits {
  */
 export class CellRegistry {
   readonly #catalog: Catalog
-  readonly #find: Statement
-  readonly #insert: Statement
   readonly #setDeleted: Statement
   readonly #setName: Statement
-  readonly #named: Statement
   readonly #pages: ReadPage
   readonly #deletedPages: ReadPage
   readonly #known: CatalogCache<CellRecord>
-  readonly #forget: Statement
   readonly #existing: AccountCounts
   readonly #deleted: AccountCounts
   readonly #limits: CellRegistryLimits
-  readonly #countAll: Statement
   readonly #cursors: RowCursors
 
   constructor(catalog: Catalog, limits: CellRegistryLimits) {
@@ -143,19 +142,10 @@ export class CellRegistry {
     catalog.ensure('deleted_pages', DELETED_PAGES_SCHEMA)
     catalog.ensure('deleted_names', DELETED_NAMES_SCHEMA)
     catalog.ensure('named_cells', NAMED_CELLS_SCHEMA)
-    this.#find = catalog.prepare(`SELECT ${COLUMNS} FROM cells WHERE id = ?`).raw()
-    this.#insert = catalog.prepare(`INSERT INTO cells (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)`)
     this.#setDeleted = catalog.prepare('UPDATE cells SET deleted_at = ? WHERE id = ?')
     this.#existing = this.#counts('deleted_at IS NULL')
     this.#deleted = this.#counts('deleted_at IS NOT NULL')
-    this.#forget = catalog.prepare(
-      `DELETE FROM cells WHERE number IN (
-         SELECT number FROM cells WHERE account_id = ? AND deleted_at IS NOT NULL ORDER BY deleted_at LIMIT ?)`,
-    )
     this.#setName = catalog.prepare('UPDATE cells SET name = ? WHERE id = ?')
-    const named = 'SELECT id FROM cells WHERE deleted_at IS NULL AND name = ? AND account_id IS ?'
-    this.#named = catalog.prepare(`${named} ORDER BY number LIMIT ${NAMESAKES_MAX}`).pluck()
-    this.#countAll = catalog.prepare('SELECT count(*) FROM cells WHERE deleted_at IS NULL').pluck()
     this.#pages = this.#pagesOf('deleted_at IS NULL')
     this.#deletedPages = this.#pagesOf('deleted_at IS NOT NULL')
   }
@@ -177,7 +167,9 @@ export class CellRegistry {
 
   /** How many cells are not deleted. */
   countAll(): number {
-    return this.#catalog.read(() => this.#countAll.get()) as number
+    return this.#catalog.read(() =>
+      this.#catalog.prepare('SELECT count(*) FROM cells WHERE deleted_at IS NULL').pluck().get(),
+    ) as number
   }
 
   /** How many cells of the account are not deleted. */
@@ -190,7 +182,7 @@ export class CellRegistry {
    * them.
    */
   named(accountId: string | null, name: string): string[] {
-    return this.#catalog.read(() => this.#named.all(name, accountId)) as string[]
+    return this.#catalog.read(() => this.#catalog.prepare(NAMED).pluck().all(name, accountId)) as string[]
   }
 
   /** @param except the cell that may have the name. @throws `name_taken` */
@@ -210,7 +202,9 @@ export class CellRegistry {
   /** Adds a cell. @param also runs in the same transaction */
   insert({ id, accountId, name, createdAt, durability }: NewCellRecord, also?: () => void): void {
     this.#catalog.change(() => {
-      this.#insert.run(id, accountId, name, createdAt, null, durability)
+      this.#catalog
+        .prepare(`INSERT INTO cells (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)`)
+        .run(id, accountId, name, createdAt, null, durability)
       also?.()
     })
     if (accountId !== null) this.#existing.changed(accountId, 1)
@@ -222,7 +216,7 @@ export class CellRegistry {
     const surplus = this.#deletedSurplus(accountId)
     this.#catalog.changeDelete(() => {
       this.#setDeleted.run(at, id)
-      if (surplus > 0) this.#forget.run(accountId, surplus)
+      if (surplus > 0) this.#catalog.prepare(FORGET).run(accountId, surplus)
     })
     if (accountId === null) return
     this.#existing.changed(accountId, -1)
@@ -296,7 +290,9 @@ export class CellRegistry {
   }
 
   readonly #read = (id: string): CellRecord | undefined => {
-    const row = isCellId(id) ? (this.#find.get(id) as Row | undefined) : undefined
+    const row = isCellId(id)
+      ? (this.#catalog.prepare(`SELECT ${COLUMNS} FROM cells WHERE id = ?`).raw().get(id) as Row | undefined)
+      : undefined
     return row && toRecord(row)
   }
 }
@@ -313,4 +309,33 @@ function nameTaken(accountId: string | null, id: string): CellError {
 
 function toRecord([id, accountId, name, createdAt, deletedAt, durability]: Row): CellRecord {
   return { id, accountId, name, createdAt, deletedAt, durability }
+}
+
+/** More accounts than this, and all are counted again. */
+const ACCOUNTS_MAX = 10_000
+
+/** How many of something each account has in the catalog: counted once, and kept up to date from then on. */
+export class AccountCounts {
+  readonly #count: (accountId: string) => number
+  readonly #counts = new Map<string, number>()
+
+  constructor(count: (accountId: string) => number) {
+    this.#count = count
+  }
+
+  of(accountId: string): number {
+    let count = this.#counts.get(accountId)
+    if (count === undefined) {
+      count = this.#count(accountId)
+      if (this.#counts.size >= ACCOUNTS_MAX) this.#counts.clear()
+      this.#counts.set(accountId, count)
+    }
+    return count
+  }
+
+  /** After a change of the catalog. */
+  changed(accountId: string, by: number): void {
+    const count = this.#counts.get(accountId)
+    if (count !== undefined) this.#counts.set(accountId, count + by)
+  }
 }

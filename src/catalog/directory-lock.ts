@@ -1,5 +1,6 @@
 import fs from 'node:fs'
 import { isError } from '../base/any-realm.ts'
+import { type Clock, delay } from '../base/clock.ts'
 import { exists, replaceFile, writeNewFile } from '../base/files/durable-files.ts'
 import type { StorePaths } from '../base/files/store-paths.ts'
 import { processStartTime } from '../base/machine/machine.ts'
@@ -13,7 +14,7 @@ export interface ProcessIdentity {
 }
 
 /** Who owns a store directory, for people and for commands that look for a running node. */
-export interface Owner extends ProcessIdentity {
+interface Owner extends ProcessIdentity {
   /** Unix socket of the running node, if it serves one. */
   socket: string | null
   /** Processes that hold cells open for the owner; a later owner ends those that have outlived it. */
@@ -109,7 +110,7 @@ export function readOwner(paths: StorePaths): Owner | undefined {
 }
 
 /** Not an empty file: locking that would write its first page, and so fail on a full disk. */
-export function writeLockFile(file: string): void {
+function writeLockFile(file: string): void {
   try {
     writeNewFile(file, databaseImage('PRAGMA user_version = 1', { wal: false }))
   } catch (error) {
@@ -131,7 +132,7 @@ function identityOf(file: string): string | undefined {
   return stat && `${stat.dev}:${stat.ino}:${stat.birthtimeNs}`
 }
 
-export function isBusy(error: unknown): boolean {
+function isBusy(error: unknown): boolean {
   return isError(error) && 'code' in error && String(error.code).startsWith('SQLITE_BUSY')
 }
 
@@ -142,4 +143,79 @@ export function processIdentity(pid: number): ProcessIdentity {
 /** Names the commit log of a process among those of all processes of a store. */
 export function logOwner({ pid, startTime }: ProcessIdentity): string {
   return `${pid}-${startTime ?? 0}`
+}
+
+/**
+ * Whether workers of an earlier owner are still there: a worker inside a native statement notices the end of its node only
+ * when that is over, and until then could commit (invariant 2). Each worker holds a shared lock on `workers.db`, which the
+ * kernel drops when it ends, however it ends; a new owner needs it exclusively, once, before it opens anything.
+ */
+
+const WAIT_MS_MAX = 10_000
+const LOOK_EVERY_MS = 10
+
+/** Called by the owner before its first worker. */
+export function prepareWorkers(paths: StorePaths): void {
+  if (!exists(paths.workers)) writeLockFile(paths.workers)
+}
+
+/** Called in a worker; holds for as long as the process lives. */
+export function joinWorkers(paths: StorePaths): void {
+  const connection = openConnection(paths.workers)
+  connection.exec('BEGIN')
+  connection.prepare('SELECT count(*) FROM sqlite_schema').get()
+  held.push(connection)
+}
+
+/** The lock goes with the connection, so that must not be collected. */
+const held: unknown[] = []
+
+/**
+ * Ends the workers that an earlier owner has left, and waits until none is there.
+ *
+ * @param left those that it had on record
+ * @throws `store_locked` if one does not end
+ */
+export async function endLeftWorkers(
+  paths: StorePaths,
+  left: readonly ProcessIdentity[],
+  clock: Clock,
+): Promise<void> {
+  // A store that never had workers has none left.
+  if (!exists(paths.workers)) return
+  for (const identity of left) end(identity)
+  const connection = openConnection(paths.workers)
+  const deadline = clock.monotonic() + WAIT_MS_MAX
+  try {
+    for (;;) {
+      try {
+        connection.exec('BEGIN EXCLUSIVE; ROLLBACK')
+        return
+      } catch (error) {
+        if (!isBusy(error)) throw error
+        if (clock.monotonic() > deadline) throw stillThere(paths, left)
+      }
+      await delay(clock, LOOK_EVERY_MS)
+    }
+  } finally {
+    connection.close()
+  }
+}
+
+/** Only if it is the process that was put on record: a pid is used again. */
+function end({ pid, startTime }: ProcessIdentity): void {
+  if (startTime === null || processStartTime(pid) !== startTime) return
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {
+    // Gone already; or not ours to end, and then the lock shows it.
+  }
+}
+
+function stillThere({ root }: StorePaths, left: readonly ProcessIdentity[]): CellError {
+  const pids = left.map(({ pid }) => pid).join(', ')
+  return new CellError(
+    'store_locked',
+    `Processes that held cells of the store ${root} for an earlier owner have not ended (${pids || 'unknown pids'}). End them, and start again.`,
+  )
 }

@@ -23,6 +23,7 @@ const SYNCHRONOUS = 'synchronous = NORMAL'
  */
 export class LocalState {
   readonly #connection: Connection
+  readonly #statements = new Map<string, Statement>()
   readonly #isOwner: boolean
   readonly #wal: WalSync
   /** The object store that was used before, if this is another one: backup progress belongs to one object store. */
@@ -79,13 +80,11 @@ export class LocalState {
   }
 
   get(key: string): string | undefined {
-    return this.#connection.prepare('SELECT value FROM state WHERE key = ?').pluck().get(key) as
-      | string
-      | undefined
+    return this.prepare('SELECT value FROM state WHERE key = ?').pluck().get(key) as string | undefined
   }
 
   set(key: string, value: string): void {
-    this.#connection.prepare('INSERT OR REPLACE INTO state VALUES (?, ?)').run(key, value)
+    this.prepare('INSERT OR REPLACE INTO state VALUES (?, ?)').run(key, value)
   }
 
   /** Makes a part's tables. */
@@ -93,8 +92,13 @@ export class LocalState {
     this.#connection.exec(schema)
   }
 
+  /** Each text is compiled once. */
   prepare(sql: string): Statement {
-    return this.#connection.prepare(sql)
+    const known = this.#statements.get(sql)
+    if (known !== undefined) return known
+    const statement = this.#connection.prepare(sql)
+    this.#statements.set(sql, statement)
+    return statement
   }
 
   /**

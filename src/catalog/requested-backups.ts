@@ -1,4 +1,3 @@
-import type { Statement } from '../engine/sqlite.ts'
 import type { Catalog } from './catalog.ts'
 
 export const REQUESTED_BACKUPS_SCHEMA = `
@@ -18,51 +17,49 @@ export const REQUESTED_BACKUPS_SCHEMA = `
  */
 export class RequestedBackups {
   readonly #catalog: Catalog
-  readonly #count: Statement
-  readonly #add: Statement
-  readonly #lower: Statement
-  readonly #oldest: Statement
-  readonly #removeEmpty: Statement
 
   constructor(catalog: Catalog) {
     this.#catalog = catalog
     // The catalogs of earlier versions lack it.
     catalog.ensure('requested_backups', REQUESTED_BACKUPS_SCHEMA)
-    this.#count = catalog
-      .prepare('SELECT ifnull(sum(kept), 0) FROM requested_backups WHERE account_id = ?')
-      .pluck()
-    this.#add = catalog.prepare(
-      `INSERT INTO requested_backups VALUES (?, ?, max(?, 0), 0)
-       ON CONFLICT (cell_id) DO UPDATE SET kept = max(kept + ?, 0)`,
-    )
-    this.#lower = catalog.prepare(
-      'UPDATE requested_backups SET kept = min(kept, ?), checked_at = ? WHERE cell_id = ?',
-    )
-    this.#oldest = catalog
-      .prepare('SELECT cell_id FROM requested_backups WHERE account_id = ? ORDER BY checked_at LIMIT ?')
-      .pluck()
-    this.#removeEmpty = catalog.prepare('DELETE FROM requested_backups WHERE cell_id = ? AND kept = 0')
   }
 
   of(accountId: string): number {
-    return this.#catalog.read(() => this.#count.get(accountId)) as number
+    return this.#catalog.read(() =>
+      this.#catalog
+        .prepare('SELECT ifnull(sum(kept), 0) FROM requested_backups WHERE account_id = ?')
+        .pluck()
+        .get(accountId),
+    ) as number
   }
 
   /** @param count of backups; negative if they were not made after all */
   add(accountId: string, cellId: string, count: number): void {
-    this.#catalog.note(() => this.#add.run(cellId, accountId, count, count))
+    this.#catalog.note(() =>
+      this.#catalog
+        .prepare(`INSERT INTO requested_backups VALUES (?, ?, max(?, 0), 0)
+       ON CONFLICT (cell_id) DO UPDATE SET kept = max(kept + ?, 0)`)
+        .run(cellId, accountId, count, count),
+    )
   }
 
   /** @param versions that may be of those @param at epoch milliseconds */
   lower(cellId: string, versions: number, at: number): void {
     this.#catalog.note(() => {
-      this.#lower.run(versions, at, cellId)
-      this.#removeEmpty.run(cellId)
+      this.#catalog
+        .prepare('UPDATE requested_backups SET kept = min(kept, ?), checked_at = ? WHERE cell_id = ?')
+        .run(versions, at, cellId)
+      this.#catalog.prepare('DELETE FROM requested_backups WHERE cell_id = ? AND kept = 0').run(cellId)
     })
   }
 
   /** Cells of the account whose versions were counted longest ago. */
   leastRecentlyChecked(accountId: string, count: number): string[] {
-    return this.#catalog.read(() => this.#oldest.all(accountId, count)) as string[]
+    return this.#catalog.read(() =>
+      this.#catalog
+        .prepare('SELECT cell_id FROM requested_backups WHERE account_id = ? ORDER BY checked_at LIMIT ?')
+        .pluck()
+        .all(accountId, count),
+    ) as string[]
   }
 }

@@ -3,10 +3,12 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { PLAN_DEFAULT, parsePlan, TENANT_PLAN_DEFAULT } from '../backup/versions/retention/retention-plan.ts'
+import { systemClock } from '../base/clock.ts'
 import { checkPath } from '../base/files/path-argument.ts'
 import { StorePaths } from '../base/files/store-paths.ts'
 import { RememberedObjectStore } from '../catalog/remembered-object-store.ts'
 import { CellError, isCellError } from '../errors.ts'
+import { decodeTime } from '../service/json/time.ts'
 import { DEFAULT_HISTORY_MS } from '../store/settings/settings.ts'
 import { LOG_LEVELS, type LogLevel } from './log.ts'
 import type { RemoteFlags } from './remote/remote-node.ts'
@@ -217,7 +219,7 @@ export function objectStoreOf({ dataDir, objectStore }: StoreFlags): string {
 }
 
 /** Makes commander name the flag or the variable that has the bad value. */
-export function argument<T>(parse: (text: string) => T): (text: string) => T {
+function argument<T>(parse: (text: string) => T): (text: string) => T {
   return (text) => {
     try {
       return parse(text)
@@ -226,4 +228,53 @@ export function argument<T>(parse: (text: string) => T): (text: string) => T {
       throw error
     }
   }
+}
+
+const SIZES: Readonly<Record<string, number>> = { KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30 }
+
+/** What {@link parseBytes} takes, for messages. */
+export const BYTES_FORM = 'a number of bytes such as 65536, 64KiB or 2MiB'
+
+/** Reads a number of bytes, with or without a unit. @returns NaN for a text that is none */
+export function parseBytes(text: string): number {
+  const [, digits, unit] = /^(\d{1,15})(KiB|MiB|GiB)?$/.exec(text) ?? []
+  if (digits === undefined) return Number.NaN
+  return Number(digits) * (unit === undefined ? 1 : (SIZES[unit] as number))
+}
+
+/** As {@link parseBytes} reads it, with the largest unit that keeps it whole. */
+export function spellBytes(bytes: number): string {
+  for (const unit of ['GiB', 'MiB', 'KiB']) {
+    const each = SIZES[unit] as number
+    if (bytes >= each && bytes % each === 0) return `${bytes / each}${unit}`
+  }
+  return String(bytes)
+}
+
+/** Which state of a cell is meant: one of these, or the newest. */
+export interface MomentFlags {
+  version?: string
+  at?: string
+}
+
+/** A moment in the past: a time, or how long ago it was. */
+export function atOption(description: string): Option {
+  return new Option(
+    '--at <time>',
+    `${description}, such as 2026-01-31T12:00:00Z, or -10m for ten minutes ago`,
+  )
+    .conflicts('version')
+    .argParser(argument((text) => parseMoment(text, systemClock.now())))
+}
+
+/** @returns the time in RFC 3339 @throws `invalid_request`, `invalid_setting` */
+export function parseMoment(text: string, now: number): string {
+  if (text.startsWith('-')) return new Date(now - parseDuration(text.slice(1))).toISOString()
+  try {
+    decodeTime(text, '--at')
+  } catch (error) {
+    const hint = 'It must be a time such as 2026-01-31T12:00:00Z, or how long ago it was, such as -10m.'
+    throw new CellError('invalid_setting', hint, { field: 'at', cause: error })
+  }
+  return text
 }

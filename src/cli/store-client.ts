@@ -1,5 +1,7 @@
 import type { KeyAccess, KeySurface } from '../auth/key-scope.ts'
 import type { BackupKind, BackupOptions } from '../backup/versions/backup-types.ts'
+import { type Clock, delay } from '../base/clock.ts'
+import { isCellError } from '../errors.ts'
 import type { RevokedKeyDocument } from '../http/answers/api-key-answers.ts'
 import type {
   BackupDocument,
@@ -134,3 +136,23 @@ export interface BatchInput {
 
 /** An aborted call rejects. What it asked for may have happened. */
 export type CallOptions = Pick<BackupOptions, 'signal'>
+
+/** A restore goes on when a request has waited for long enough, and the next request waits for the same restore. */
+const RESTORING_RETRY_MS = 1_000
+
+/** If the cell has to be restored first, this waits for as long as that takes. */
+export async function onceRestored<T>(
+  call: () => Promise<T>,
+  clock: Clock,
+  { signal }: CallOptions = {},
+): Promise<T> {
+  for (;;) {
+    signal?.throwIfAborted()
+    try {
+      return await call()
+    } catch (error) {
+      if (!isCellError(error, 'cell_restoring')) throw error
+    }
+    await delay(clock, RESTORING_RETRY_MS)
+  }
+}

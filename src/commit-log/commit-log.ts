@@ -1,9 +1,9 @@
 import path from 'node:path'
+import { mapLimit } from '../base/async/map-limit.ts'
 import type { Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
-import { LogFile } from './log-file.ts'
+import { LogFile, SYNCS_AT_ONCE } from './log-file.ts'
 import { batchBytes, HEAD_BYTES, type LogRecord } from './log-format.ts'
-import { syncAll } from './sync-all.ts'
 
 /** A cell whose commits the log has. */
 export interface LoggedCell {
@@ -160,8 +160,8 @@ export class CommitLog {
 
   /** Files have room for as many cells as one names, from the next one on. */
   #growFor({ cells }: UsedFile): void {
-    const wanted = 2 ** Math.ceil(Math.log2(Math.max(1, cells.size) * BYTES_PER_CELL))
-    this.#fileBytes = Math.min(Math.max(wanted, this.#fileBytes), this.#parts.fileBytesMax)
+    const bytes = 2 ** Math.ceil(Math.log2(Math.max(1, cells.size) * BYTES_PER_CELL))
+    this.#fileBytes = Math.min(Math.max(bytes, this.#fileBytes), this.#parts.fileBytesMax)
   }
 
   #release(full: UsedFile): void {
@@ -170,7 +170,7 @@ export class CommitLog {
 
   async #syncAll(full: UsedFile): Promise<void> {
     if (!this.#retired.has(full)) return
-    await syncAll(full.cells.values(), async (cell) => {
+    await mapLimit([...full.cells.values()], SYNCS_AT_ONCE, async (cell) => {
       try {
         await cell.syncWal()
         if (full.cells.get(cell.cellId) === cell) full.cells.delete(cell.cellId)

@@ -15,6 +15,9 @@ import {
   type LogRecord,
 } from './log-format.ts'
 
+/** WALs that are fsynced at the same time, in the thread pool. */
+export const SYNCS_AT_ONCE = 4
+
 const ZEROS = Buffer.alloc(1_048_576)
 /** For one batch at a time, of whichever file. Most are shorter. */
 const memory = new ScratchMemory(1_048_576)

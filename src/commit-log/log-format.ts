@@ -33,7 +33,7 @@ export interface LogEntry extends Omit<LogRecord, 'bytes'> {
   bytes: Buffer | undefined
 }
 
-export interface LogBatch {
+interface LogBatch {
   /** Counts from 1 in each generation. */
   sequence: number
   /** When it was written, in epoch milliseconds. */
@@ -53,7 +53,7 @@ export function encodeFileHead(generation: Buffer, length: number): Buffer {
 }
 
 /** @returns the generation of the file's batches; null if it never had a head, undefined if its head is damaged */
-export function readFileHead(file: Buffer): Buffer | null | undefined {
+function readFileHead(file: Buffer): Buffer | null | undefined {
   const head = file.subarray(0, HEAD_BYTES)
   if (head.length < HEAD_BYTES || head.every((byte) => byte === 0)) return null
   const isMagic = head.subarray(0, FILE_MAGIC.length).equals(FILE_MAGIC)
@@ -101,7 +101,7 @@ function directoryChecksum(batch: Buffer, end: number): number {
 }
 
 /** @returns the batch that begins there; undefined if none of this generation does, or its directory is damaged */
-export function readBatch(file: Buffer, at: number, generation: Buffer): LogBatch | undefined {
+function readBatch(file: Buffer, at: number, generation: Buffer): LogBatch | undefined {
   if (at + BATCH_HEAD_BYTES > file.length || !isBatchStart(file, at, generation)) return undefined
   const end = at + file.readUInt32LE(at + 16)
   const count = file.readUInt32LE(at + 20)
@@ -128,7 +128,7 @@ export function readBatch(file: Buffer, at: number, generation: Buffer): LogBatc
 }
 
 /** Looks for a batch of this generation from there on, whatever stands before it. */
-export function findBatch(file: Buffer, from: number, generation: Buffer): LogBatch | undefined {
+function findBatch(file: Buffer, from: number, generation: Buffer): LogBatch | undefined {
   const start = Buffer.concat([BATCH_MAGIC, generation])
   for (let at = file.indexOf(start, from); at !== -1; at = file.indexOf(start, at + 1)) {
     const batch = at % ALIGNMENT === 0 ? readBatch(file, at, generation) : undefined
@@ -144,4 +144,40 @@ function isBatchStart(file: Buffer, at: number, generation: Buffer): boolean {
 
 function toUuid(hex: string): string {
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-')
+}
+
+/** What a log file holds. */
+export interface LogContents {
+  /** In the order in which they were written. */
+  records: LogEntry[]
+  /** Records of acknowledged commits whose bytes are damaged. */
+  damaged: LogEntry[]
+  /** Acknowledged records may be missing, and nobody knows of which cells. */
+  isNameLost: boolean
+}
+
+/**
+ * Reads a log file. A batch is written only once the one before it is on disk, and the first one once the head is. So a batch
+ * that has a successor was acknowledged, and what is wrong with it is damage. What is wrong with the last one is a torn write,
+ * which nobody was told of.
+ */
+export function readLog(file: Buffer): LogContents {
+  const contents: LogContents = { records: [], damaged: [], isNameLost: false }
+  const generation = readFileHead(file)
+  if (generation == null) return { ...contents, isNameLost: generation === undefined }
+  let sequence = 0
+  for (let at = HEAD_BYTES; ; ) {
+    const here = readBatch(file, at, generation)
+    const batch = here ?? findBatch(file, at, generation)
+    if (batch === undefined) return contents
+    const whole = batch.entries.filter(({ bytes }) => bytes !== undefined)
+    const isWhole = whole.length === batch.entries.length
+    const isTorn = !isWhole && findBatch(file, batch.end, generation) === undefined
+    if (batch.sequence !== sequence + 1) contents.isNameLost = true
+    if (isTorn) return contents
+    contents.records.push(...whole)
+    contents.damaged.push(...batch.entries.filter(({ bytes }) => bytes === undefined))
+    sequence = batch.sequence
+    at = batch.end
+  }
 }

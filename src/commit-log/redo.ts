@@ -1,12 +1,12 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
+import { mapLimit } from '../base/async/map-limit.ts'
 import { exists, fsyncDirectory } from '../base/files/durable-files.ts'
 import { isUnreadable } from '../base/files/unreadable.ts'
 import { writeAllSync } from '../base/files/write-all.ts'
-import { type LogEntry, SALTS_BYTES } from './log-format.ts'
-import { type LogContents, readLog } from './log-reader.ts'
-import { syncAll } from './sync-all.ts'
+import { SYNCS_AT_ONCE } from './log-file.ts'
+import { type LogContents, type LogEntry, readLog, SALTS_BYTES } from './log-format.ts'
 
 const fsync = promisify(fs.fsync)
 
@@ -70,7 +70,9 @@ export async function redo(store: LoggedStore): Promise<RedoOutcome> {
       }
     }
   }
-  await syncAll(touched, (cellId) => syncFile(store.wal(cellId)).catch((error) => failed(cellId, error)))
+  await mapLimit([...touched], SYNCS_AT_ONCE, (cellId) =>
+    syncFile(store.wal(cellId)).catch((error) => failed(cellId, error)),
+  )
   const redone = new Set([...named].filter((cellId) => !unreadable.has(cellId)))
   return { redone, damaged, unreadable, isNameLost }
 }
@@ -101,7 +103,7 @@ export async function supersede(
     if (contents.isNameLost) return false
     for (const { cellId } of [...contents.records, ...contents.damaged]) cells.add(cellId)
   }
-  await syncAll(cells, (cellId) => syncFile(store.wal(cellId)))
+  await mapLimit([...cells], SYNCS_AT_ONCE, (cellId) => syncFile(store.wal(cellId)))
   for (const cellId of cells)
     if (hasFailed(cellId)) throw new Error(`The disk has failed under the cell ${cellId}.`)
   removeLogs(store.directory, owner)

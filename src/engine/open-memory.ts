@@ -101,7 +101,7 @@ const STATISTICS =
   'SELECT ifnull(sum(octet_length(sample) + 12 * octet_length(neq) + 40), 0) FROM main.sqlite_stat4'
 
 /** Bytes of memory that the schema and the planner's statistics of an open cell take at most. @throws SQLite's errors */
-export function schemaWeight(database: { prepare(sql: string): Statement }): number {
+function schemaWeight(database: { prepare(sql: string): Statement }): number {
   const [text, hasStatistics] = database.prepare(SCHEMA).raw().get() as [number, number]
   const statistics = hasStatistics === 0 ? 0 : (database.prepare(STATISTICS).pluck().get() as number)
   return TEXT_FACTOR * text + statistics

@@ -115,7 +115,7 @@ const START_BITS = 62
  * crash, or a restore that takes the cell back to an earlier state, where a counter in the file would count the same
  * numbers again for other values. Two series meet by accident with a chance of 2^-62 for each pair of versions.
  */
-export class Versions {
+class Versions {
   #last: bigint | undefined
 
   next(): bigint {

@@ -1,8 +1,9 @@
 import { LANES } from '../backup/archiver/job.ts'
 import type { ShippingStatus } from '../backup/shipping/shipping-status.ts'
-import { LATENCY_BUCKETS_MS } from '../http/routes/node/request-counts.ts'
-import type { BackupMetrics } from '../store/store-metrics.ts'
-import type { NodeReadings } from './node-readings.ts'
+import type { MemoryUse } from '../http/quotas/memory-budgets.ts'
+import { LATENCY_BUCKETS_MS, type RequestCounts } from '../http/routes/node/request-counts.ts'
+import type { Census } from '../store/cells/cell-census.ts'
+import type { BackupMetrics, StoreMetrics } from '../store/store-metrics.ts'
 
 /** One value, and what it is of. */
 export interface Sample {
@@ -361,3 +362,14 @@ export const METRIC_DEFINITIONS: readonly MetricDefinition[] = [
   ...WORKERS,
   ...BACKUPS,
 ]
+
+/** What the metrics of a node are made of, at one instant. */
+export interface NodeReadings {
+  /** Epoch milliseconds. */
+  now: number
+  version: string
+  store: StoreMetrics
+  census: Census
+  requests: RequestCounts
+  memory: MemoryUse
+}

@@ -3,9 +3,9 @@ import {
   type HistogramSample,
   METRIC_DEFINITIONS,
   type MetricDefinition,
+  type NodeReadings,
   type Sample,
 } from './definitions.ts'
-import type { NodeReadings } from './node-readings.ts'
 
 /** The metrics of a node in Prometheus' text format. A registry of its own for each text: nothing is shared or left over. */
 export async function prometheusText(node: NodeReadings): Promise<string> {

@@ -100,7 +100,7 @@ export interface RequestBounds {
   readonly result: ResultLimits
   /** Entries on a page if the request names no limit. */
   readonly pageDefault: number
-  /** Transactions that several operations share: by default {@link DEFAULT_HOLD_LIMITS}. */
+  /** Of transactions that several operations share: by default 5 s, 1 s, 16 and 512. */
   readonly holds?: HoldLimits | undefined
 }
 

@@ -1,9 +1,8 @@
 import type { Accounts } from '../auth/accounts.ts'
 import type { ApiKeys } from '../auth/api-keys.ts'
 import type { Archiver } from '../backup/archiver/archiver.ts'
-import { type BackupManager, objectStoreNotConfigured } from '../backup/backup-manager.ts'
+import { type BackupManager, objectStoreNotConfigured, orReason } from '../backup/backup-manager.ts'
 import type { CallOptions } from '../backup/object-store/object-store.ts'
-import { orReason } from '../backup/or-reason.ts'
 import type { VerificationTable } from '../backup/verify/verification-table.ts'
 import type { Retention } from '../backup/versions/retention/retention.ts'
 import { runAll } from '../base/async/run-all.ts'
@@ -28,8 +27,7 @@ import type {
 import { copyCell, type ExportedFile, exportToSpool, type ServedExportOptions } from './cells/cell-export.ts'
 import { type ImportCellOptions, importHere } from './cells/cell-imports.ts'
 import { checkIsId } from './cells/cell-names.ts'
-import type { Archiving } from './open/archiving.ts'
-import { archivingInProcess } from './open/archiving-in-process.ts'
+import { type Archiving, archivingInProcess } from './open/archiving.ts'
 import type { Cell } from './open/cell.ts'
 import { LocalCells } from './open/local-cells.ts'
 import type { ConfirmOptions } from './open/replication.ts'
@@ -43,9 +41,8 @@ import {
 } from './settings/call-options.ts'
 import type { StoreSettings } from './settings/settings.ts'
 import type { StoreOptions } from './settings/store-options.ts'
-import { CATALOG_SCHEMA } from './start/catalog-schema.ts'
 import { type StartMode, type StoreParts, startStore } from './start/start-store.ts'
-import { StoreCore } from './store-core.ts'
+import { CATALOG_SCHEMA, StoreCore } from './store-core.ts'
 import { type StoreMetrics, storeMetrics } from './store-metrics.ts'
 import { Upkeep } from './upkeep.ts'
 
@@ -343,7 +340,7 @@ export class CellStore implements CellDirectory {
     if (open?.inTransaction && open.held?.isRunning !== false) throw new CellError('invalid_request', text)
     const { lifecycle } = this.core
     lifecycle.noteDeletionNow(id)
-    lifecycle.markDeleted(id, options.requestId)
+    lifecycle.setDeleted(id, options.requestId)
     this.#cells.release(id)
     lifecycle.removeLocal(id, accountId)
   }

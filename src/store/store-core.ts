@@ -1,7 +1,8 @@
-import { Accounts } from '../auth/accounts.ts'
+import { ACCOUNTS_SCHEMA, ACCOUNTS_UPGRADE, Accounts } from '../auth/accounts.ts'
+import { API_KEYS_SCHEMA, API_KEYS_UPGRADE } from '../auth/api-key-table.ts'
 import { ApiKeys } from '../auth/api-keys.ts'
 import { FirstKey } from '../auth/first-key.ts'
-import { Idempotency } from '../auth/idempotency.ts'
+import { IDEMPOTENCY_SCHEMA, Idempotency } from '../auth/idempotency.ts'
 import type { BackupDestination } from '../backup/archiver/backup-destination.ts'
 import type { CatalogBackup } from '../backup/catalog-backup.ts'
 import type { EpochGuard } from '../backup/fence/epoch-guard.ts'
@@ -16,8 +17,9 @@ import { Turns } from '../base/fairness/turns.ts'
 import type { StorePaths } from '../base/files/store-paths.ts'
 import { type Paged, paged } from '../base/paging.ts'
 import { AccountQuotas } from '../catalog/account-quotas.ts'
-import { Catalog } from '../catalog/catalog.ts'
+import { Catalog, type CatalogSchema, UnknownCells } from '../catalog/catalog.ts'
 import {
+  CELLS_SCHEMA,
   type CellListOptions,
   type CellRecord,
   CellRegistry,
@@ -25,14 +27,13 @@ import {
 } from '../catalog/cell-registry.ts'
 import type { DirectoryLock, ProcessIdentity } from '../catalog/directory-lock.ts'
 import { LocalState } from '../catalog/local-state.ts'
-import { RequestedBackups } from '../catalog/requested-backups.ts'
-import { UnknownCells } from '../catalog/unknown-cells.ts'
+import { REQUESTED_BACKUPS_SCHEMA, RequestedBackups } from '../catalog/requested-backups.ts'
 import type { Durability } from '../engine/cell-settings.ts'
 import { longLogBytes } from '../engine/wal/checkpoints.ts'
 import type { CellError } from '../errors.ts'
 import { ExpiryHints } from '../kv/expiry/expiry-hints.ts'
 import { CellBranches } from './cells/cell-branches.ts'
-import { CellCensus } from './cells/cell-census.ts'
+import { CellCensus, type CellLook, lookAtCells } from './cells/cell-census.ts'
 import { CellCreations, type CreatedCell, type UnstoredCells } from './cells/cell-creations.ts'
 import type {
   CellDirectory,
@@ -42,23 +43,18 @@ import type {
   PurgedCell,
 } from './cells/cell-directory.ts'
 import { CellImports } from './cells/cell-imports.ts'
-import { CellLifecycle } from './cells/cell-lifecycle.ts'
-import { type CellLook, lookAtCells } from './cells/cell-looks.ts'
+import { CellLifecycle, purgeDeleted } from './cells/cell-lifecycle.ts'
 import { CellNames } from './cells/cell-names.ts'
-import { purgeDeleted } from './cells/purge-deleted.ts'
-import { Spool } from './cells/spool.ts'
+import { Spool } from './cells/spool-files.ts'
 import { CellFiles } from './open/cell-files.ts'
 import { UnreadableCells } from './open/unreadable-cells.ts'
 import { checkCanBeRemote, databaseSettings, type StoreSettings } from './settings/settings.ts'
 import type { StoreOptions } from './settings/store-options.ts'
-import { BuildNotes } from './start/build-notes.ts'
-import { CATALOG_SCHEMA } from './start/catalog-schema.ts'
 import { CellsFolder } from './start/cells-folder.ts'
-import { type LeftFilesParts, removeLeftFiles } from './start/left-files.ts'
+import { BuildNotes, type LeftFilesParts, removeLeftFiles, UnfinishedCells } from './start/left-files.ts'
 import { newObjectStoreParts } from './start/object-store-parts.ts'
 import type { PrefixEntry } from './start/prefix-entry.ts'
 import { type StoreParts, startStore } from './start/start-store.ts'
-import { UnfinishedCells } from './start/unfinished-cells.ts'
 import { StoreObservations } from './store-observations.ts'
 import { ChangeHub } from './watch/change-hub.ts'
 
@@ -404,4 +400,11 @@ export class StoreCore implements CellDirectory {
       () => this.#lock.release(),
     ])
   }
+}
+
+/** The tables that the catalog's users add to it. */
+export const CATALOG_SCHEMA: CatalogSchema = {
+  tables: [CELLS_SCHEMA, ACCOUNTS_SCHEMA, API_KEYS_SCHEMA, IDEMPOTENCY_SCHEMA, REQUESTED_BACKUPS_SCHEMA],
+  // 2: keys have scopes and expire, and accounts can be suspended. An earlier version of cellstore would ignore all that.
+  upgrades: [ACCOUNTS_UPGRADE + API_KEYS_UPGRADE],
 }

@@ -1,5 +1,5 @@
 import type { BaseReason } from '../backup/changes/base-reason.ts'
-import { ChangedCells } from '../backup/changes/changed-cells.ts'
+import { ChangedCells } from '../backup/changes/progress-table.ts'
 import type { Recover } from '../backup/recovery/background-recovery.ts'
 import { DrillSchedule, type Prove } from '../backup/schedule/drill-schedule.ts'
 import { BackupSchedule, type RunBackup } from '../backup/schedule/schedule.ts'
@@ -104,7 +104,7 @@ export class Upkeep {
     if (registry.find(id)?.deletedAt !== null || !files.exists(id)) throw cellNotFound()
     // A change alone may be due, too: asked for after the version, it makes no other.
     const needed = this.#schedule?.needsBase(id, reason)
-    const mark = async () => destination?.trackers.use(id, (tracker) => tracker.markChanged())
+    const mark = async () => destination?.trackers.use(id, (tracker) => tracker.setChanged())
     await Promise.all([needed, mark()])
   }
 
@@ -123,7 +123,7 @@ export class Upkeep {
     const { drillEveryMs: everyMs } = backups
     if (destination === undefined || table === undefined || everyMs === undefined) return undefined
     const renew = (id: string) => {
-      if (id === this.#core.id) catalogBackup?.markNothingStored()
+      if (id === this.#core.id) catalogBackup?.setNothingStored()
       else this.needsBase(id, 'versions damaged').catch(() => {})
     }
     return new DrillSchedule({ everyMs, destination, table, renew, clock, random, log })
@@ -160,7 +160,7 @@ export class Upkeep {
     if (files.exists(id))
       hints.setIfAbsent(id, settings.clock.now() + Math.floor(settings.random() * INSPECT_WITHIN_MS))
     destination?.trackers.use(id, (tracker) => {
-      if (tracker.differsFromFiles()) tracker.markChanged()
+      if (tracker.differsFromFiles()) tracker.setChanged()
     })
     return true
   }

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { cutToWidth, displayWidth, padToWidth } from '../../src/cli/terminal/display-width.ts'
-import { formatTable } from '../../src/cli/terminal/output.ts'
+import { cutToWidth, displayWidth, formatTable, padToWidth } from '../../src/cli/terminal/output.ts'
 
 test.each([
   ['acme', 4],

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { parseMoment } from '../../src/cli/terminal/moment.ts'
+import { parseMoment } from '../../src/cli/flags.ts'
 import { Workplace } from '../support/cli/workplace.ts'
 
 const TIME = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/

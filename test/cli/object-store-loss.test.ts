@@ -1,17 +1,8 @@
 import fs from 'node:fs'
-import net from 'node:net'
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { Workplace } from '../support/cli/workplace.ts'
-
-/** A port of this machine where nobody listens. */
-async function closedPort(): Promise<number> {
-  const server = net.createServer().listen(0, '127.0.0.1')
-  await new Promise((resolve) => server.once('listening', resolve))
-  const { port } = server.address() as net.AddressInfo
-  await new Promise((resolve) => server.close(resolve))
-  return port
-}
+import { freePort } from '../support/free-port.ts'
 
 describe('an object store that does not answer (invariant 14)', () => {
   test('with an empty data directory: no key, no account, an exit that says why; with the store back: the old ones', async () => {
@@ -54,7 +45,7 @@ describe('an object store that does not answer (invariant 14)', () => {
 
   test('S3 where nobody listens: the same, within its deadline', async () => {
     const place = new Workplace({
-      CELLSTORE_OBJECT_STORE: `s3://bucket/cells?endpoint=http://127.0.0.1:${await closedPort()}`,
+      CELLSTORE_OBJECT_STORE: `s3://bucket/cells?endpoint=http://127.0.0.1:${await freePort()}`,
       AWS_ACCESS_KEY_ID: 'x',
       AWS_SECRET_ACCESS_KEY: 'secret-of-the-test',
     })

@@ -13,6 +13,7 @@ import {
 import { CellStore } from '../../src/store/cell-store.ts'
 import { SlowRequest } from '../support/cli/slow-request.ts'
 import { Workplace } from '../support/cli/workplace.ts'
+import { freePort } from '../support/free-port.ts'
 import { descendantsOf } from '../support/processes.ts'
 import { filesBelow } from '../support/temp-directory.ts'
 import { until } from '../support/until.ts'
@@ -404,14 +405,6 @@ describe('SIGTERM, SIGINT and SIGHUP', () => {
     expect(await node.stop()).toEqual(OK)
   })
 })
-
-async function freePort(): Promise<number> {
-  const server = net.createServer().listen(0, '127.0.0.1')
-  await new Promise((resolve) => server.once('listening', resolve))
-  const { port } = server.address() as net.AddressInfo
-  await new Promise((resolve) => server.close(resolve))
-  return port
-}
 
 function refuses(address: string): Promise<boolean> {
   const { hostname, port } = new URL(address)

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { parseJsonParams, typedParam } from '../../src/cli/sql-params.ts'
+import { parseJsonParams, typedParam } from '../../src/cli/commands/sql-command.ts'
 import { codeOf } from '../support/thrown.ts'
 
 describe('a parameter on the command line', () => {

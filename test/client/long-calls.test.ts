@@ -1,7 +1,7 @@
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
-import { remoteFetch } from '../../src/cli/remote/remote-fetch.ts'
+import { remoteFetch } from '../../src/cli/remote/remote-client.ts'
 import { createClient } from '../../src/client/index.ts'
 import { PROJECT, run } from '../support/package/run.ts'
 

@@ -1,6 +1,11 @@
 import { describe, expect, test } from 'vitest'
-import { encodeBatch, encodeFileHead, HEAD_BYTES, type LogRecord } from '../../src/commit-log/log-format.ts'
-import { readLog } from '../../src/commit-log/log-reader.ts'
+import {
+  encodeBatch,
+  encodeFileHead,
+  HEAD_BYTES,
+  type LogRecord,
+  readLog,
+} from '../../src/commit-log/log-format.ts'
 
 const GENERATION = Buffer.from('generati')
 const CELL = '00000000-0000-4000-8000-00000000000'

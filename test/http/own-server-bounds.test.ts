@@ -1,16 +1,12 @@
-import http from 'node:http'
-import net, { type AddressInfo } from 'node:net'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { createHandler } from '../../src/http/fetch/fetch-handler.ts'
 import { DEFAULT_MEMORY_LIMITS } from '../../src/http/quotas/memory-budgets.ts'
-import { createListener } from '../../src/http/server/node-listener.ts'
 import type { CellService } from '../../src/service/cell-service.ts'
 import { Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
-import { answersIn, exchange } from '../support/http/wire.ts'
 import { entryAnswer } from '../support/request-bounds.ts'
 
-/** Answers that nobody takes are bounded in servers of others too. An account may leave 20 MB untaken. */
+/** Answers that nobody takes are bounded by the fetch handler too. An account may leave 20 MB untaken. */
 
 const bench = Bench.perTest(viaFetch)
 let begun: number
@@ -30,42 +26,6 @@ function options() {
   const memory = { ...DEFAULT_MEMORY_LIMITS, unsentPerAccount: 20_000_000 }
   return { service: { execute } as unknown as CellService, limits: { memory } }
 }
-
-describe('a node:http server with the listener', () => {
-  let server: http.Server
-  let port: number
-  beforeEach(async () => {
-    server = http.createServer(createListener(bench.store, options()))
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    port = (server.address() as AddressInfo).port
-  })
-  afterEach(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-
-  const get = (...headers: string[]) =>
-    [`GET ${bench.fill('/v1/databases/{cell}/kv/k')} HTTP/1.1`, 'Host: x', `x-api-key: ${bench.key}`]
-      .concat(headers, '', '')
-      .join('\r\n')
-
-  test('begins, of many requests on one connection that reads nothing, only those whose answers went out', async () => {
-    const socket = net.connect(port, '127.0.0.1').on('error', () => {})
-    socket.pause()
-    socket.write(get().repeat(120))
-    for (let i = 0; i < 20; i++)
-      await exchange(port, 'GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n').ended
-    expect(begun).toBeGreaterThan(0)
-    expect(begun).toBeLessThan(5)
-    socket.destroy()
-  })
-
-  test('answers all of them in order to a client that reads', async () => {
-    valueBytes = 100_000
-    const { ended } = exchange(port, get().repeat(50) + get('Connection: close'))
-    expect(answersIn(await ended).map(({ status }) => status)).toEqual(Array(51).fill(200))
-  })
-})
 
 describe('the fetch handler', () => {
   const asked = () =>

@@ -1,6 +1,9 @@
 import { once } from 'node:events'
-import net from 'node:net'
-import { beforeEach, expect, test } from 'vitest'
+import http from 'node:http'
+import net, { type AddressInfo } from 'node:net'
+import { beforeEach, expect, onTestFinished, test } from 'vitest'
+import type { HandlerOptions } from '../../src/http/handler-options.ts'
+import { createListener } from '../../src/http/server/node-listener.ts'
 import type { CellService } from '../../src/service/cell-service.ts'
 import { Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
@@ -10,6 +13,7 @@ import { entryAnswer } from '../support/request-bounds.ts'
 
 const bench = Bench.perTest(viaFetch)
 let port: number
+let options: HandlerOptions
 /** Bytes of each answer's value. */
 let valueBytes: number
 let begun: number
@@ -37,25 +41,44 @@ beforeEach(async () => {
     },
   }
   logger = new KeptLog()
-  ;({ port } = await bench.listen({ service: service as CellService, logger }))
+  options = { service: service as CellService, logger }
+  ;({ port } = await bench.listen(options))
 })
 
 const get = (key: string, ...headers: string[]) =>
   bench.head('GET', `/v1/databases/{cell}/kv/${key}`, ...headers)
 
-test('of many requests on one connection that reads nothing, only those begin whose answers went out', async () => {
-  valueBytes = 8_000_000
-  const socket = net.connect(port, '127.0.0.1')
-  socket.pause()
-  socket.write(get('k').repeat(120))
-  // Others are answered meanwhile, each after many turns of the server's loop.
-  for (let i = 0; i < 20; i++)
-    await exchange(port, 'GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n').ended
-  expect(begun).toBeGreaterThan(0)
-  // The system's buffers may take an answer or two.
-  expect(begun).toBeLessThan(5)
-  socket.destroy()
-})
+/** A server of a program's own, with the listener. @returns its port */
+async function listenerOfProgram(): Promise<number> {
+  const own = http.createServer(createListener(bench.store, options))
+  await new Promise<void>((resolve) => own.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => {
+    own.closeAllConnections()
+    own.close()
+  })
+  return (own.address() as AddressInfo).port
+}
+
+test.each([
+  ['our server', () => port],
+  ['a server with the listener', listenerOfProgram],
+])(
+  'of many requests on one connection of %s that reads nothing, only those begin whose answers went out',
+  async (_, server) => {
+    const port = await server()
+    valueBytes = 8_000_000
+    const socket = net.connect(port, '127.0.0.1').on('error', () => {})
+    socket.pause()
+    socket.write(get('k').repeat(120))
+    // Others are answered meanwhile, each after many turns of the server's loop.
+    for (let i = 0; i < 20; i++)
+      await exchange(port, 'GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n').ended
+    expect(begun).toBeGreaterThan(0)
+    // The system's buffers may take an answer or two.
+    expect(begun).toBeLessThan(5)
+    socket.destroy()
+  },
+)
 
 test.each([
   ['one more request', 1],

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { CellActivity } from '../../src/store/cells/cell-activity.ts'
+import { CellActivity } from '../../src/store/store-observations.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 
 function times(activity: CellActivity, cellId: string, count: number): void {

@@ -2,6 +2,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { StorePaths } from '../../src/base/files/store-paths.ts'
+import type { Cell } from '../../src/store/open/cell.ts'
 import { KeptLog } from '../support/kept-log.ts'
 import { openTestStore } from '../support/open-test-store.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
@@ -42,6 +43,32 @@ async function openDamaged(openCellsMax = 4) {
 }
 
 describe('a cell whose file is damaged', () => {
+  test.each([
+    ['inside a hold', (_cell: Cell, tx: Cell) => tx],
+    ['beside a hold', (cell: Cell) => cell],
+  ])(
+    'that is found %s, ends the hold: nothing of it remains, and each later use is refused',
+    async (_what, reader) => {
+      const { store, damaged, version } = await openDamaged()
+      const waiting: Promise<unknown>[] = []
+      const held = damaged.hold(async (tx) => {
+        tx.kv.put('k', 'held')
+        waiting.push(rejectedBy(damaged.commit(() => damaged.kv.put('k', 'waits'))))
+        const reads = reader(damaged, tx)
+        expect(codeOf(() => reads.sql('SELECT count(b) FROM t'))).toBe('cell_quarantined')
+        for (const use of [() => tx.kv.get('k'), () => tx.kv.put('k', 'w'), () => damaged.kv.get('k')])
+          expect(codeOf(use)).toBe('cell_quarantined')
+        await turnsUntil(() => codeOf(() => tx.sql('SELECT 1')) === 'transaction_lost', 'the hold is over')
+      })
+      expect((await rejectedBy(held)).code).toBe('transaction_lost')
+      expect(await Promise.all(waiting)).toMatchObject([{ code: 'cell_quarantined' }])
+      await store.backups.restore(damaged.id, { version })
+      expect(damaged.kv.get('k')).toBe('v')
+      await damaged.hold(async (tx) => void tx.kv.put('k', 'again'))
+      expect(damaged.kv.get('k')).toBe('again')
+    },
+  )
+
   test('is kept closed to everybody from the first sign on, and the log names it once', async () => {
     const { store, damaged, errors, version } = await openDamaged()
     expect(codeOf(() => damaged.sql('SELECT count(b) FROM t'))).toBe('cell_quarantined')

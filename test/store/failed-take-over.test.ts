@@ -104,7 +104,7 @@ describe('A take-over that was refused', () => {
 
 describe('A directory that cannot note what others have written or what is gone, on a full disk,', () => {
   function fillDisk(): void {
-    vi.spyOn(BackupProgressTable.prototype, 'markNothingStored').mockImplementation(() => {
+    vi.spyOn(BackupProgressTable.prototype, 'setNothingStored').mockImplementation(() => {
       throw new Database.SqliteError('database or disk is full', 'SQLITE_FULL')
     })
   }

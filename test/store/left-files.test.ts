@@ -3,7 +3,7 @@ import { expect, onTestFinished, test, vi } from 'vitest'
 import { newCellId } from '../../src/base/files/store-paths.ts'
 import { CellError } from '../../src/errors.ts'
 import type { CellStore } from '../../src/store/cell-store.ts'
-import { BuildNotes } from '../../src/store/start/build-notes.ts'
+import { BuildNotes } from '../../src/store/start/left-files.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scratch-store.ts'
 import { rejectedBy } from '../support/thrown.ts'
 
@@ -31,7 +31,7 @@ async function storedCell(store: CellStore): Promise<string> {
 async function killedWhileAside(store: CellStore, id: string): Promise<ScratchPlace> {
   const { lifecycle } = store.core
   lifecycle.noteDeletionNow(id)
-  lifecycle.markDeleted(id)
+  lifecycle.setDeleted(id)
   const remove = lifecycle.moveLocalAside(id, null)
   const left = killed()
   await remove()
@@ -102,7 +102,7 @@ test('Files of a deleted cell that a start cannot remove are removed by a later 
   const store = await place.create()
   const id = await storedCell(store)
   store.core.lifecycle.noteDeletionNow(id)
-  store.core.lifecycle.markDeleted(id)
+  store.core.lifecycle.setDeleted(id)
   const left = killed()
   const mend = failRemovals((file) => file.includes(`cells/${id.slice(0, 2)}`))
   const next = await left.open({ takeOver: true })

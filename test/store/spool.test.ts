@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { Spool } from '../../src/store/cells/spool.ts'
+import { Spool } from '../../src/store/cells/spool-files.ts'
 import { codeOf } from '../support/thrown.ts'
 
 const MIB = 1_048_576

@@ -1,15 +1,13 @@
 import fs from 'node:fs'
-import { beforeEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scratch-store.ts'
 import { KeptLog } from '../support/kept-log.ts'
 import { outOfReach } from '../support/out-of-reach.ts'
+import { perTest } from '../support/per-test.ts'
 import { turnsUntil } from '../support/turns.ts'
 
 const place = ScratchPlace.perTest()
-let log: KeptLog
-beforeEach(() => {
-  log = new KeptLog()
-})
+const log = perTest(() => new KeptLog())
 
 const refused = (cellId: string) => ({ cellId, err: { code: 'ELOOP' } })
 

@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { expect, test } from 'vitest'
-import { readLog } from '../../src/commit-log/log-reader.ts'
+import { readLog } from '../../src/commit-log/log-format.ts'
 import { quarantineUntilStart } from '../../src/engine/quarantine.ts'
 import { until } from '../support/until.ts'
 import { openWorkerStore, type WorkerStore } from '../support/worker-store.ts'

@@ -14,7 +14,7 @@ test('a cell that is deleted while it is described is not described', async () =
   const { store, service } = await openWorkerStore()
   const { id } = store.createCell()
   const described = rejectedBy(service.describe(id))
-  store.lifecycle.markDeleted(id)
+  store.lifecycle.setDeleted(id)
   expect((await described).code).toBe('cell_not_found')
 })
 
@@ -27,7 +27,7 @@ test('a purge of a deleted cell waits for the backup that the archiver is storin
   const backup = service.backups.snapshot(id, { onProgress: () => begun.resolve() })
   const ended = backup.catch((error: CellError) => error.code)
   await begun.promise
-  store.lifecycle.markDeleted(id)
+  store.lifecycle.setDeleted(id)
   await store.purgeCell(id)
   await ended
   const objects = path.join(store.paths.root, '..', 'objects')

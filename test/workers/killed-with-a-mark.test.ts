@@ -12,7 +12,7 @@ test('a row that a worker saved after nothing was stored any more does not count
   expect(stored).toMatchObject({ dirty: false })
   const workers = node.workers
   for (const pid of workers) process.kill(pid, 'SIGSTOP')
-  destination.markNothingStored()
+  destination.setNothingStored()
   expect(destination.progress.find(id)).toMatchObject({ dirty: true, chain: null })
   // What a worker read before the mark, it writes after it.
   destination.progress.save(stored)

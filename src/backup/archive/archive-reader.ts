@@ -74,18 +74,12 @@ export async function readPlain(
 }
 
 /**
- * Reads only the manifest, from the first bytes of an archive.
+ * Reads only the manifest's JSON, from the first bytes of an archive, and the length of its entry in the tar, which is the first block.
  *
  * @param isAll there are no more bytes
  * @returns undefined if it needs more bytes
  * @throws `backup_corrupt`
  */
-export async function readManifest(head: Buffer, isAll: boolean): Promise<Manifest | undefined> {
-  const first = await readFirstMember(head, isAll)
-  return first && decodeManifest(first.json)
-}
-
-/** The manifest's JSON, and the length of its entry in the tar, which is the first block. As {@link readManifest}. */
 export async function readFirstMember(
   head: Buffer,
   isAll: boolean,
@@ -100,7 +94,7 @@ export async function readFirstMember(
   try {
     for await (const entry of extract) {
       if (entry.header.name !== MANIFEST_MEMBER) break
-      const json = await collect(MANIFEST_MEMBER, entry as AsyncIterable<Buffer>)
+      const json = await bytesOf(MANIFEST_MEMBER, entry as AsyncIterable<Buffer>)
       return { json, entryBytes: plain.length }
     }
   } catch (error) {
@@ -146,10 +140,10 @@ async function readMembers(extract: Extract, sink: ArchiveSink, plainBytes: Plai
     const { name, size = 0 } = entry.header
     if (checksums !== undefined) throw corrupt(name, 'it follows the checksums')
     const bytes = entry as AsyncIterable<Buffer>
-    if (name === CHECKSUMS_MEMBER) checksums = decodeChecksums(await collect(name, bytes))
+    if (name === CHECKSUMS_MEMBER) checksums = decodeChecksums(await bytesOf(name, bytes))
     else if (manifest === undefined) {
       if (name !== MANIFEST_MEMBER) throw corrupt(MANIFEST_MEMBER, 'it is not the first member')
-      const json = await collect(name, bytes)
+      const json = await bytesOf(name, bytes)
       manifest = decodeManifest(json)
       sink.manifest(manifest)
       plainBytes.declare(manifest)
@@ -196,7 +190,7 @@ function compareChecksums(seen: Checksums['members'], expected: Checksums['membe
   if (seen.length !== expected.length) throw corrupt(CHECKSUMS_MEMBER, 'a member is not listed')
 }
 
-async function collect(name: string, bytes: AsyncIterable<Buffer>): Promise<Buffer> {
+async function bytesOf(name: string, bytes: AsyncIterable<Buffer>): Promise<Buffer> {
   const chunks: Buffer[] = []
   let size = 0
   for await (const chunk of bytes) {

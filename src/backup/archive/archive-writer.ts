@@ -1,9 +1,7 @@
-import { once } from 'node:events'
-import { pack as openPack, type Pack } from 'tar-stream'
+import { createHash } from 'node:crypto'
 import { CHECKSUMS_MEMBER, type Checksums, encodeJsonMember, MANIFEST_MEMBER } from './manifest.ts'
-import { PacedHash } from './paced-hash.ts'
 import type { Spool } from './spool.ts'
-import { tarBytes } from './tar-entry.ts'
+import { TAR_END_BYTES, tarHeader, tarPadding } from './tar-entry.ts'
 import { allocateBlock, release } from './zstd/block-memory.ts'
 import { SeekableCompressor } from './zstd/seekable-zstd.ts'
 
@@ -22,8 +20,6 @@ export interface ArchiveManifest {
 }
 
 export interface ArchiveOptions {
-  /** The manifest and the checksums are lists that programs read: they take no line for each value. */
-  isCompact?: boolean | undefined
   /** Whether SQLite finds the database sound: the checksums, which come last, say so. */
   isSound?: Promise<boolean> | undefined
   signal?: AbortSignal | undefined
@@ -35,56 +31,21 @@ export interface ArchiveOptions {
 const CHUNK_BYTES = 1_048_576
 
 /**
- * Writes an archive, a backup or a log object: a tar with the manifest first and the checksums last, zstd-compressed. The manifest is a
+ * Writes the archive of a backup: a tar with the manifest first and the checksums last, zstd-compressed. The manifest is a
  * block of its own, so that it can be read without the rest.
  */
 export async function writeArchive(
   spool: Spool,
   manifest: ArchiveManifest,
   members: readonly MemberSource[],
-  options: ArchiveOptions = {},
+  { isSound, signal, onProgress }: ArchiveOptions = {},
 ): Promise<void> {
-  const pack = openPack()
   const compressor = new SeekableCompressor((bytes) => spool.write(bytes))
-  const manifestBytes = encodeJsonMember(manifest, options.isCompact)
-  // A failure of one side ends the other. Both are awaited: neither may write to a spool that is no longer used.
-  let cause: unknown
-  const broken = Promise.withResolvers<false>()
-  const fail = (error: unknown) => {
-    cause ??= error
-    pack.destroy()
-    broken.resolve(false)
+  const mtimeMs = Date.parse(manifest.created_at)
+  const checksums: Checksums = { members: [] }
+  const add = async (member: MemberSource, onBytes?: (bytes: number) => void) => {
+    checksums.members.push(await addMember(compressor, member, mtimeMs, onBytes))
   }
-  await Promise.all([
-    drain(pack, compressor, tarBytes(manifestBytes.length)).catch(fail),
-    fill(pack, manifestBytes, members, new Date(manifest.created_at), options, broken.promise).catch(fail),
-  ])
-  if (cause !== undefined) throw cause
-  await compressor.finish()
-}
-
-async function drain(pack: Pack, compressor: SeekableCompressor, firstBlockBytes: number): Promise<void> {
-  let missing = firstBlockBytes
-  for await (const chunk of pack as AsyncIterable<Buffer>) {
-    const first = chunk.subarray(0, missing)
-    const rest = chunk.subarray(first.length)
-    missing -= first.length
-    if (first.length > 0) {
-      await compressor.push(first)
-      if (missing === 0) await compressor.endBlock()
-    }
-    if (rest.length > 0) await compressor.push(rest, () => release(chunk))
-  }
-}
-
-async function fill(
-  pack: Pack,
-  manifestBytes: Buffer,
-  members: readonly MemberSource[],
-  mtime: Date,
-  { isCompact, isSound, signal, onProgress }: ArchiveOptions,
-  broken: Promise<false>,
-): Promise<void> {
   const total = members.reduce((sum, { size }) => sum + size, 0)
   let done = 0
   const counted = (bytes: number) => {
@@ -92,13 +53,14 @@ async function fill(
     done += bytes
     onProgress?.(done, total)
   }
-  const checksums: Checksums = { members: [] }
-  checksums.members.push(await addMember(pack, fromBytes(MANIFEST_MEMBER, manifestBytes), mtime, () => {}))
-  for (const member of members) checksums.members.push(await addMember(pack, member, mtime, counted))
-  // A check can take minutes, and ends early only once this has failed.
-  if (await Promise.race([isSound, broken])) checksums.quick_check = 'ok'
-  await addMember(pack, fromBytes(CHECKSUMS_MEMBER, encodeJsonMember(checksums, isCompact)), mtime, () => {})
-  pack.finalize()
+  await add(fromBytes(MANIFEST_MEMBER, encodeJsonMember(manifest)))
+  await compressor.endBlock()
+  for (const member of members) await add(member, counted)
+  if (await isSound) checksums.quick_check = 'ok'
+  const last = fromBytes(CHECKSUMS_MEMBER, encodeJsonMember(checksums))
+  await addMember(compressor, last, mtimeMs)
+  await compressor.push(Buffer.alloc(TAR_END_BYTES))
+  await compressor.finish()
 }
 
 function fromBytes(name: string, bytes: Buffer): MemberSource {
@@ -106,29 +68,21 @@ function fromBytes(name: string, bytes: Buffer): MemberSource {
 }
 
 async function addMember(
-  pack: Pack,
-  member: MemberSource,
-  mtime: Date,
-  onBytes: (bytes: number) => void,
+  compressor: SeekableCompressor,
+  { name, size, read }: MemberSource,
+  mtimeMs: number,
+  onBytes: (bytes: number) => void = () => {},
 ): Promise<Checksums['members'][number]> {
-  const { name, size } = member
-  const hash = new PacedHash()
-  const entry = pack.entry({ name, size, mtime, mode: 0o600 })
-  const closed = new Promise<void>((resolve, reject) => {
-    entry.once('error', reject)
-    entry.once('close', resolve)
-  })
-  closed.catch(() => {})
+  const hash = createHash('sha256')
+  await compressor.push(tarHeader(name, size, mtimeMs))
   for (let offset = 0; offset < size; ) {
     const chunk = allocateBlock(Math.min(CHUNK_BYTES, size - offset))
-    await member.read(chunk, offset)
-    await hash.update(chunk)
+    await read(chunk, offset)
+    hash.update(chunk)
     offset += chunk.length
     onBytes(chunk.length)
-    if (!entry.write(chunk)) await Promise.race([once(entry, 'drain'), closed])
-    if (entry.destroyed) throw new Error('The archive was cancelled.')
+    await compressor.push(chunk, () => release(chunk))
   }
-  entry.end(undefined)
-  await closed
-  return { name, size, sha256: hash.digest() }
+  await compressor.push(Buffer.alloc(tarPadding(size)))
+  return { name, size, sha256: hash.digest('hex') }
 }

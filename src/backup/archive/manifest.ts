@@ -1,3 +1,4 @@
+import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { Durability } from '../../engine/cell-settings.ts'
 import { corrupt } from './backup-errors.ts'
 
@@ -94,4 +95,33 @@ export function checkIdentity(manifest: ManifestHead, version: string, { storeId
   if (manifest.version !== version) throw corrupt(MANIFEST_MEMBER, 'it is that of another version')
   if (manifest.cell_id !== cellId) throw corrupt(MANIFEST_MEMBER, 'it is that of another cell')
   if (manifest.store_id !== storeId) throw corrupt(MANIFEST_MEMBER, 'it is that of another store')
+}
+
+/** What a manifest says of the cell itself. */
+export type CellIdentity = Pick<
+  Manifest,
+  'store_id' | 'cell_id' | 'account_id' | 'name' | 'cell_created_at' | 'durability'
+>
+
+export function identityOfCell(storeId: string, record: CellRecord): CellIdentity {
+  return {
+    store_id: storeId,
+    cell_id: record.id,
+    account_id: record.accountId,
+    name: record.name,
+    cell_created_at: new Date(record.createdAt).toISOString(),
+    durability: record.durability,
+  }
+}
+
+/** The catalog is a cell of its own, under the store's id. @param createdAt epoch milliseconds */
+export function identityOfCatalog(storeId: string, createdAt: number): CellIdentity {
+  return {
+    store_id: storeId,
+    cell_id: storeId,
+    account_id: null,
+    name: 'catalog',
+    cell_created_at: new Date(createdAt).toISOString(),
+    durability: null,
+  }
 }

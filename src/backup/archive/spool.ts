@@ -1,10 +1,9 @@
-import { randomUUID } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
 import fs from 'node:fs/promises'
 import path from 'node:path'
 import { FILE_MODE, makeDirectory, SYNC_EVERY_BYTES } from '../../base/files/durable-files.ts'
 import { writeAll } from '../../base/files/write-all.ts'
 import { bufferBody, type ObjectBody } from '../object-store/object-store.ts'
-import { PacedHash } from './paced-hash.ts'
 import { release } from './zstd/block-memory.ts'
 
 /** Up to this size a finished object is kept in memory: most cells are small, and a file costs two fsyncs. */
@@ -16,7 +15,7 @@ const MEMORY_BYTES_MAX = 1_048_576
  */
 export class Spool {
   readonly #directory: string
-  readonly #hash = new PacedHash()
+  readonly #hash = createHash('sha256')
   #chunks: Buffer[] = []
   #size = 0
   #file: { path: string; handle: fs.FileHandle } | undefined
@@ -33,7 +32,7 @@ export class Spool {
 
   /** Takes ownership of the bytes and their memory. */
   async write(bytes: Buffer): Promise<void> {
-    await this.#hash.update(bytes)
+    this.#hash.update(bytes)
     this.#size += bytes.length
     if (this.#file !== undefined) {
       await writeAll(this.#file.handle, bytes)
@@ -47,7 +46,7 @@ export class Spool {
 
   /** @returns the finished body, fsynced if it is a file, and its SHA-256 in hexadecimal */
   async finish(): Promise<{ body: ObjectBody; sha256: string }> {
-    const sha256 = this.#hash.digest()
+    const sha256 = this.#hash.digest('hex')
     if (this.#file === undefined) return { body: bufferBody(Buffer.concat(this.#chunks, this.#size)), sha256 }
     const { handle, path: file } = this.#file
     await this.#syncing

@@ -2,16 +2,14 @@ import type { Clock } from '../../base/clock.ts'
 import type { CellPaths } from '../../base/files/store-paths.ts'
 import type { Limits } from '../../base/options/limits.ts'
 import { CellError } from '../../errors.ts'
-import { identityOfCell } from '../archive/cell-identity.ts'
-import type { ManifestHead } from '../archive/manifest.ts'
+import { identityOfCell, type ManifestHead } from '../archive/manifest.ts'
 import type { BaseStart } from '../changes/log/cell-cuts.ts'
 import type { CellCutter, CutArguments, CutCall } from '../changes/log/cell-cutter.ts'
 import type { BackupSource } from '../create/backup-runner.ts'
 import type { DatabaseReader } from '../create/database-reader.ts'
-import { CellBrancher } from '../restore/cell-brancher.ts'
-import { CellRestorer, type CellRestorerParts } from '../restore/cell-restorer.ts'
+import { CellBrancher, CellRestorer, type CellRestorerParts } from '../restore/cell-restorer.ts'
 import type { RestoredNames } from '../restore/install/cell-installer.ts'
-import { RefusedRestores } from '../restore/refused-restores.ts'
+import { RefusedRestores } from '../restore/install/restored-mark.ts'
 import { NeedsVersion, type ShipOptions } from '../restore/target/find-target.ts'
 import { type Flushed, type FlushOptions, holdsAllOf } from '../shipping/flushes.ts'
 import type { Shipper } from '../shipping/shipper.ts'
@@ -27,11 +25,10 @@ import type {
 } from '../versions/backup-types.ts'
 import type { RestoredMark } from '../versions/object-keys.ts'
 import type { BackupDestination } from './backup-destination.ts'
-import type { CellPort } from './cell-port.ts'
-import { cellTurn } from './cell-turn.ts'
+import { type CellPort, cellTurn } from './cell-port.ts'
 import { withEta } from './eta.ts'
-import type { ArchiverLoad, Need } from './job.ts'
-import { JobQueue, type JobQueueLimits } from './job-queue.ts'
+import type { ArchiverLoad, Lane, Need } from './job.ts'
+import { JobQueue, type JobQueueLimits, type Turn } from './job-queue.ts'
 import { newShipper, type ShippingParts } from './new-shipper.ts'
 
 /** What all requests say. */
@@ -103,10 +100,10 @@ export interface ArchiverClient {
   /**
    * Resolves once everything that was committed before this call is in the object store, and counts there.
    *
-   * @param options.about the caller wants to know only of these cells whether they have a history
+   * @param options.cells the caller wants to know only of these cells whether they have a history
    * @throws `object_store_not_configured` if nothing is shipped, `taken_over`, what the object store throws, the signal's reason
    */
-  flush(signal?: AbortSignal, options?: Pick<FlushOptions, 'about'>): Promise<Flushed>
+  flush(signal?: AbortSignal, options?: Pick<FlushOptions, 'cells'>): Promise<Flushed>
   /** How far the object store has what the cells commit; undefined if nothing is shipped. */
   readonly shipping: ShippingStatus | undefined
 }
@@ -142,21 +139,16 @@ export class Archiver implements ArchiverClient {
 
   constructor(parts: ArchiverParts) {
     const { destination, cells, paths, limits, queue, shipping } = parts
-    const { objectStore, reader, storeId, index, logIndex: log, clock, threads } = destination
+    const { objectStore, clock } = destination
     this.#parts = parts
     this.#cells = cells
     this.#clock = clock
     this.#queue = new JobQueue(queue, clock)
     const restoring: CellRestorerParts = {
-      objectStore,
-      reader,
-      storeId,
-      index,
-      log,
-      clock,
+      ...destination,
+      log: destination.logIndex,
       paths,
       limits,
-      threads,
       ship: shipping && ((cellId, options) => this.#ship(cellId, options)),
       isStored: (cellId) => destination.isStored(cellId),
       recordOf: async (cellId) => (await cells.findCell(cellId)).record,
@@ -165,16 +157,7 @@ export class Archiver implements ArchiverClient {
     this.#brancher = new CellBrancher(restoring)
     const needsBase = (cellId: string) => cells.needsBase(cellId, 'restore refused')
     this.#refused = new RefusedRestores({ objectStore, needsBase, clock })
-    this.#verifier = new VersionVerifier({
-      objectStore,
-      reader,
-      storeId,
-      index,
-      clock,
-      limits,
-      threads,
-      spoolDirectory: destination.spoolDirectory,
-    })
+    this.#verifier = new VersionVerifier({ ...destination, limits })
     this.#shipper = shipping && newShipper(shipping, destination, cells)
     destination.lastLogObject = () => this.#shipper?.lastLogObject ?? null
     destination.collectedTo = () => this.#shipper?.state.backedUpTo ?? null
@@ -182,20 +165,15 @@ export class Archiver implements ArchiverClient {
     this.#shipper?.start()
   }
 
-  backup(
-    { cellId, account, need, kind, origin, isForMoments = false }: BackupRequest,
-    { signal: caller, permit, onProgress: tell, onBegin }: JobOptions,
-  ): Promise<MadeBackup> {
-    const onProgress = withEta(tell, this.#clock)
-    return this.#queue.run({ lane: 'backup', cellId, account, need }, caller, async (turn) => {
-      onBegin?.()
-      permit?.check()
+  backup(request: BackupRequest, options: JobOptions): Promise<MadeBackup> {
+    const { cellId, need, kind, origin, isForMoments = false } = request
+    return this.#job('backup', request, options, async (turn) => {
       const { runner, index } = this.#parts.destination
       const source = this.#source(cellId, turn.signal)
       try {
         // Nobody waits for what the cell has committed: it is shipped once its history has begun.
         const beginsHistory = need === 'background' || isForMoments
-        const result = await runner.run(cellId, source, { kind, origin, beginsHistory, onProgress, ...turn })
+        const result = await runner.run(cellId, source, { kind, origin, beginsHistory, ...turn })
         return { result, head: index.known(result.version)?.head }
       } finally {
         const ended = this.#cells.cut(cellId, { method: 'end', args: [] })
@@ -214,14 +192,12 @@ export class Archiver implements ArchiverClient {
   }
 
   #restore(
-    { cellId, account, need, version, timestamp, accountId, onlyIfLost }: RestoreRequest,
-    { signal: caller, permit, onProgress: tell, onBegin }: JobOptions,
+    request: RestoreRequest,
+    options: JobOptions,
     onlyStored: boolean,
   ): Promise<RestoreResult | undefined> {
-    const onProgress = withEta(tell, this.#clock)
-    return this.#queue.run({ lane: 'restore', cellId, account, need }, caller, async (turn) => {
-      onBegin?.()
-      permit?.check()
+    const { cellId, version, timestamp, accountId, onlyIfLost } = request
+    return this.#job('restore', request, options, async (turn) => {
       try {
         const start = await cellTurn(this.#cells.beginRestore(cellId), this.#clock, turn.signal)
         if (onlyIfLost && start.isLocal) return undefined
@@ -233,8 +209,8 @@ export class Archiver implements ArchiverClient {
         const checkBuilt = (bytes: number) => this.#cells.checkBuilt(cellId, bytes)
         const refused = (marks: readonly RestoredMark[]) => this.#refused.add(cellId, marks)
         const calls = { checkBuilt, dropHistory, noteMark, install, refused }
-        const wanted = { ...start, recovers: onlyIfLost, version, timestamp, accountId, onlyStored }
-        return await this.#restorer.run(cellId, { ...wanted, ...calls, onProgress, ...turn })
+        const requested = { ...start, recovers: onlyIfLost, version, timestamp, accountId, onlyStored }
+        return await this.#restorer.run(cellId, { ...requested, ...calls, ...turn })
       } finally {
         await this.#cells.endRestore(cellId)
       }
@@ -269,34 +245,39 @@ export class Archiver implements ArchiverClient {
     }
   }
 
-  #branch(
-    { cellId, account, need, source, ...wanted }: BranchRequest,
-    { signal: caller, permit, onProgress: tell, onBegin }: JobOptions,
-  ): Promise<RestoreResult> {
-    const onProgress = withEta(tell, this.#clock)
-    return this.#queue.run({ lane: 'restore', cellId, account, need }, caller, async (turn) => {
+  #branch(request: BranchRequest, options: JobOptions): Promise<RestoreResult> {
+    const { cellId, source, version, timestamp, accountId } = request
+    return this.#job('restore', request, options, async (turn) => {
+      const known = await this.#cells.findCell(source)
+      const recovers = version === undefined && timestamp === undefined
+      const requested = { version, timestamp, accountId, recovers }
+      return await this.#brancher.run(source, cellId, { ...requested, ...known, ...turn })
+    })
+  }
+
+  verify(request: VerifyRequest, options: JobOptions): Promise<VerifyResult> {
+    const { account: _, need, ...task } = request
+    return this.#job('verify', request, options, ({ signal, onProgress }) =>
+      this.#verifier.run(task, { signal, onProgress, isDrill: need === 'background' }),
+    )
+  }
+
+  settle(request: ArchiverRequest, options: JobOptions): Promise<void> {
+    return this.#job('backup', request, options, async () => {})
+  }
+
+  #job<T>(
+    lane: Lane,
+    { cellId, account, need }: ArchiverRequest,
+    { signal, permit, onProgress, onBegin }: JobOptions,
+    work: (turn: Turn & Pick<JobOptions, 'onProgress'>) => Promise<T>,
+  ): Promise<T> {
+    const timed = withEta(onProgress, this.#clock)
+    return this.#queue.run({ lane, cellId, account, need }, signal, async (turn) => {
       onBegin?.()
       permit?.check()
-      const known = await this.#cells.findCell(source)
-      const recovers = wanted.version === undefined && wanted.timestamp === undefined
-      return await this.#brancher.run(source, cellId, { ...wanted, ...known, recovers, onProgress, ...turn })
+      return await work({ ...turn, onProgress: timed })
     })
-  }
-
-  verify(
-    { account, need, ...task }: VerifyRequest,
-    { signal: caller, onProgress: tell, onBegin }: JobOptions,
-  ): Promise<VerifyResult> {
-    const onProgress = withEta(tell, this.#clock)
-    const { cellId } = task
-    return this.#queue.run({ lane: 'verify', cellId, account, need }, caller, async ({ signal }) => {
-      onBegin?.()
-      return await this.#verifier.run(task, { signal, onProgress, isDrill: need === 'background' })
-    })
-  }
-
-  settle({ cellId, account, need }: ArchiverRequest, { signal, onBegin }: JobOptions): Promise<void> {
-    return this.#queue.run({ lane: 'backup', cellId, account, need }, signal, async () => onBegin?.())
   }
 
   #source(cellId: string, signal: AbortSignal): BackupSource & { isBegun: boolean } {
@@ -333,7 +314,7 @@ export class Archiver implements ArchiverClient {
   /** @returns whether all that the cell has committed is stored now */
   async #ship(cellId: string, { signal, accountId }: ShipOptions): Promise<boolean> {
     const isAtOnce = accountId === undefined
-    return holdsAllOf(cellId, await this.flush(signal, { isAtOnce, about: [cellId] }))
+    return holdsAllOf(cellId, await this.flush(signal, { isAtOnce, cells: [cellId] }))
   }
 
   async flush(signal?: AbortSignal, options?: FlushOptions): Promise<Flushed> {

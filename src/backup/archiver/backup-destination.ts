@@ -1,23 +1,22 @@
 import { randomUUID } from 'node:crypto'
 import { Emitter } from '../../base/async/emitter.ts'
-import { unlessAborted } from '../../base/async/unless-aborted.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { CellPaths } from '../../base/files/store-paths.ts'
 import type { Log } from '../../base/log.ts'
 import { DATABASE_MEMBER } from '../archive/manifest.ts'
 import { ObjectReader } from '../archive/object-reader.ts'
+import type { BackupProgress } from '../changes/backup-progress.ts'
 import { ChangeTrackers } from '../changes/change-trackers.ts'
-import { fingerprintOf } from '../changes/file-fingerprint.ts'
-import { historyOfNew } from '../changes/history.ts'
+import { fingerprintOf, sameFingerprint } from '../changes/file-fingerprint.ts'
+import { historyOfNew, isUntouchedSince, unshippedSegments } from '../changes/history.ts'
+import { Segments } from '../changes/log/segments.ts'
 import type { BackupProgressTable } from '../changes/progress-table.ts'
-import { isAllStored } from '../changes/unshipped/is-all-stored.ts'
 import { BackupRunner } from '../create/backup-runner.ts'
-import { PutProbe } from '../create/put-probe.ts'
+import { PutProbe } from '../create/cell-backup.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
-import { RestoresInProgress } from '../restore/restores-in-progress.ts'
 import { SOUND } from '../restore/threads/restore-task.ts'
 import { RestoreThreads, type SeparateChecks } from '../restore/threads/restore-threads.ts'
-import { backedUpTo } from '../shipping/stored/backed-up-to.ts'
+import { backedUpTo } from '../shipping/shipping-status.ts'
 import { LogIndex } from '../shipping/stored/log-index.ts'
 import { ObjectStoreClaim } from '../versions/identity/object-store-claim.ts'
 import { UploadSweep } from '../versions/identity/upload-sweep.ts'
@@ -26,11 +25,12 @@ import { Retention, type RetentionParts } from '../versions/retention/retention.
 import type { RetentionTable } from '../versions/retention/retention-table.ts'
 import type { VersionFindings } from '../versions/version-findings.ts'
 import { VersionIndex } from '../versions/version-index.ts'
+import { WorkInProgress } from '../versions/work-in-progress.ts'
 
 /** Which versions stay. */
 export type RetentionPlans = Pick<RetentionParts, 'keep' | 'keepTenant' | 'historyMs' | 'prune'>
 
-export interface BackupDestinationParts {
+interface BackupDestinationParts {
   objectStore: ObjectStore
   storeId: string
   /** The files of a cell, or of the catalog, whose id is the store's. */
@@ -83,8 +83,7 @@ export class BackupDestination {
   readonly claim: ObjectStoreClaim
   /** For large databases: restores and backups check them. */
   readonly threads: RestoreThreads
-  /** Restores that were asked for in this process, and purges. */
-  readonly restores = new RestoresInProgress()
+  readonly work = new WorkInProgress()
   /** Emitted when backups go to another place than before, where nothing is stored yet; or to one where others have written. */
   readonly moved = new Emitter()
   /** Emitted when no cell's history goes on. */
@@ -121,24 +120,16 @@ export class BackupDestination {
       index: this.index,
       table,
       progress,
-      removing: (cellId, run) => this.restores.removing(cellId, run),
-      // The archiver removes versions in the turn of the backup that it follows.
-      removalsEnded: async (cellId, options) => {
-        await unlessAborted(this.restores.removed(cellId), options.signal)
-        await this.settled(cellId, options)
-      },
-      endRemovals: async (cellId, options) => {
-        await this.restores.endRemovals(cellId, options.signal)
-        await this.settled(cellId, options)
-      },
+      work: this.work,
+      settled: (cellId, options) => this.settled(cellId, options),
       findings,
       clock,
       log,
     })
     this.horizon = new AgedHorizon(table, clock)
     this.moved.listen(() => {
-      this.trackers.markNothingStored()
-      table.markNothingStored()
+      this.trackers.setNothingStored()
+      table.setNothingStored()
     })
     this.#sweep = new UploadSweep(objectStore, clock, log, cellBytesMax)
     this.threads = new RestoreThreads(clock, threadsKept, parts.separateChecks)
@@ -165,7 +156,7 @@ export class BackupDestination {
    * Others have written to the prefix, and this directory goes on as it is. Their versions and log objects may be those of any
    * cell, in the very histories of this directory. So each cell begins a new one, with a new base. On disk when it returns.
    */
-  markNothingStored(): void {
+  setNothingStored(): void {
     this.claim.invalidate()
     this.moved.emit()
   }
@@ -188,7 +179,7 @@ export class BackupDestination {
   noteMade(cellId: string, createdAt: number, isEmpty: boolean): void {
     const file = this.#isShipped(cellId) ? fingerprintOf(this.#paths(cellId).database) : undefined
     const history = file && historyOfNew(randomUUID(), createdAt, file, isEmpty)
-    this.progress.markMade(cellId, this.clock.now(), history)
+    this.progress.setMade(cellId, this.clock.now(), history)
   }
 
   /** Whether all that the cell has committed is in the object store, as far as this machine shows it. */
@@ -209,4 +200,17 @@ export class BackupDestination {
     await this.#sweep.stop()
     await this.threads.close()
   }
+}
+
+/**
+ * Whether a cell's row and its files show that all that it has committed is in the object store. For a process that does not
+ * ship: it cannot store what is not.
+ */
+function isAllStored({ dirty, chain, history }: BackupProgress, paths: CellPaths): boolean {
+  const database = fingerprintOf(paths.database)
+  if (database === undefined || (fingerprintOf(paths.wal)?.size ?? 0) > 0) return false
+  const known = chain?.database ?? history?.database
+  if (!dirty) return known === undefined || sameFingerprint(known, database)
+  if (!history?.isStored || !isUntouchedSince(history, database)) return false
+  return unshippedSegments(history, new Segments(paths.segments).list())?.length === 0
 }

@@ -1,9 +1,11 @@
+import { unlessAborted } from '../../base/async/unless-aborted.ts'
+import type { Clock } from '../../base/clock.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
+import { CellError } from '../../errors.ts'
 import type { ManifestHead } from '../archive/manifest.ts'
-import type { BaseReason } from '../changes/base-reason.ts'
 import type { CutCall, KnownVersions } from '../changes/log/cell-cutter.ts'
-import type { CollectedLook, CollectLimits, ShippedPlace } from '../changes/log/cell-log.ts'
 import type { RestoredNames } from '../restore/install/cell-installer.ts'
+import type { LogPort } from '../shipping/log-port.ts'
 import type { RestoreResult } from '../versions/backup-types.ts'
 
 /** A cell at the start of its backup. */
@@ -41,7 +43,7 @@ export interface RestoredCell extends RestoredNames {
  * node they are messages to the cell's worker. A worker may end between any two of them, or during one, which is then
  * repeated in the next worker.
  */
-export interface CellPort {
+export interface CellPort extends LogPort {
   /** @throws `cell_not_found` */
   beginBackup(cellId: string): Promise<BackupStart>
   /** A step of the cell's backup, after its begin: one of `CellCutter`. */
@@ -68,20 +70,6 @@ export interface CellPort {
   /** The restore has ended, well or badly. */
   endRestore(cellId: string): Promise<void>
 
-  /** What all cells have committed and not shipped. Bounded in time: a process that does not answer is left out. */
-  collectLogs(limits: CollectLimits): Promise<CollectedLook>
-  /** Somebody waits for a cell: the look that is under way waits for no process that takes long. */
-  hurryLook(): Promise<void>
-  /** Everything before these places is in the object store. */
-  logsShipped(places: ShippedPlace[]): Promise<void>
-  /** What is not shipped of a cell takes too much room: it is given up, and the next version begins a new history. */
-  dropHistory(cellId: string): Promise<void>
-  /**
-   * Resolves once a version of the cell is stored that began after this call. It is tried until there is one.
-   *
-   * @throws `cell_not_found`, also for one whose files are not here; `store_closed`
-   */
-  needsBase(cellId: string, reason: BaseReason): Promise<void>
   /** What the node knows of the cell now. */
   findCell(cellId: string): Promise<KnownCell>
   /**
@@ -91,4 +79,32 @@ export interface CellPort {
    * @param committedAt when the cell has committed something, in epoch milliseconds
    */
   isDeleted(cellId: string, committedAt: number): Promise<boolean>
+}
+
+/** A cell in the slow worker waits behind the statements of others: for longer, a job gives its slot up. */
+const CELL_WAIT_MS = 60_000
+const RETRY_MS = 5_000
+
+/**
+ * Waits for the first call of a job to its cell, which holds a slot of the queue meanwhile. The call is not taken back, so only one
+ * that can be repeated may be waited for like this.
+ *
+ * @throws `busy` after a minute; the signal's reason
+ */
+export async function cellTurn<T>(call: Promise<T>, clock: Clock, signal: AbortSignal): Promise<T> {
+  const overdue = new AbortController()
+  const timer = clock.setTimer(() => overdue.abort(tookTooLong()), CELL_WAIT_MS)
+  try {
+    return await unlessAborted(call, AbortSignal.any([signal, overdue.signal]))
+  } finally {
+    timer.cancel()
+  }
+}
+
+function tookTooLong(): CellError {
+  return new CellError(
+    'busy',
+    `The cell was too busy for ${CELL_WAIT_MS} ms to begin a backup or a restore. Try again later.`,
+    { retryAfterMs: RETRY_MS },
+  )
 }

@@ -5,7 +5,7 @@ import type { BackupProgressEvent } from '../versions/backup-types.ts'
 const WINDOW_MS = 10_000
 const SAMPLE_EVERY_MS = 500
 /** Nobody sees more than this, and each event is a message between two processes. */
-const TOLD_EVERY_MS = 100
+const EVENT_EVERY_MS = 100
 
 interface Sample {
   atMs: number
@@ -45,13 +45,13 @@ export function withEta(
 ): ((event: BackupProgressEvent) => void) | undefined {
   if (onProgress === undefined) return undefined
   const eta = new Eta(clock)
-  let told: { phase: string; atMs: number } | undefined
+  let last: { phase: string; atMs: number } | undefined
   return (event) => {
     const { phase, bytes, total } = event
     const etaMs = eta.after(event)
     const atMs = clock.monotonic()
-    if (told?.phase === phase && bytes < total && atMs - told.atMs < TOLD_EVERY_MS) return
-    told = { phase, atMs }
+    if (last?.phase === phase && bytes < total && atMs - last.atMs < EVENT_EVERY_MS) return
+    last = { phase, atMs }
     onProgress({ ...event, etaMs })
   }
 }

@@ -1,8 +1,7 @@
 import type { Clock, Timer } from '../../base/clock.ts'
 import { CellError } from '../../errors.ts'
 import { toBackupError } from '../archive/backup-errors.ts'
-import { type ArchiverLoad, Job, type JobRequest, LANES, type Lane, type Need } from './job.ts'
-import { WaitingJobs } from './waiting-jobs.ts'
+import { type ArchiverLoad, Job, type JobRequest, LANES, type Lane, type Need, WaitingJobs } from './job.ts'
 
 export interface JobQueueLimits {
   /** Jobs of each lane that run at the same time. Small ones wait for answers most of their time. */

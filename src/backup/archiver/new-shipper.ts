@@ -1,9 +1,8 @@
 import type { EpochGuard } from '../fence/epoch-guard.ts'
 import { Shipper, type ShippingSettings } from '../shipping/shipper.ts'
 import type { ShippingState } from '../shipping/shipping-status.ts'
-import { LogRetention } from '../shipping/stored/log-retention.ts'
+import { LogRetention, VersionCover } from '../shipping/stored/log-retention.ts'
 import { readLogManifest } from '../shipping/stored/stored-log.ts'
-import { VersionCover } from '../shipping/stored/version-cover.ts'
 import type { BackupDestination } from './backup-destination.ts'
 import type { CellPort } from './cell-port.ts'
 
@@ -22,29 +21,23 @@ export function newShipper(
   destination: BackupDestination,
   cells: CellPort,
 ): Shipper {
-  const { objectStore, storeId, index, claim, spoolDirectory, clock, log } = destination
+  const { objectStore, storeId, index, claim } = destination
   const retention = new LogRetention({
-    objectStore,
+    ...destination,
     horizon: () => destination.horizon.of(historyMs),
     readManifest: async (stored) => (await readLogManifest(objectStore, stored, storeId)).manifest,
     newCover: (horizon) => new VersionCover(index, horizon),
     isDeleted: (cellId, committedAt) => cells.isDeleted(cellId, committedAt),
     needsBase: (cellId) => cells.needsBase(cellId, 'old log objects'),
-    clock,
-    log,
   })
   return new Shipper({
+    ...destination,
     settings,
-    objectStore,
     epoch: guard,
     claim: (signal) => claim.ensure(signal),
     cells,
-    storeId,
-    spoolDirectory,
     retention,
     onState,
-    clock,
     random,
-    log,
   })
 }

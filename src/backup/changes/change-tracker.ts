@@ -11,9 +11,8 @@ import type { BaseCut, Cut, IncrementalCut, StoredBackup } from './log/cell-cuts
 import { CellHistory, type Unshipped } from './log/cell-history.ts'
 import type { ShippedPlace } from './log/cell-log.ts'
 import { KeptLogs } from './log/kept-logs.ts'
-import { LogKeeper } from './log/log-keeper.ts'
+import { LogKeeper, Origin } from './log/log-keeper.ts'
 import type { Segment, Segments } from './log/segments.ts'
-import { Origin } from './origin.ts'
 import type { BackupProgressTable } from './progress-table.ts'
 
 export interface TrackerParts {
@@ -285,7 +284,7 @@ export class ChangeTracker {
   }
 
   /** Backups go to another place, where nothing is stored yet. The table has new rows already. */
-  markNothingStored(): void {
+  setNothingStored(): void {
     const { line } = this.history
     const row = this.#parts.table.find(this.progress.cellId)
     Object.assign(this.progress, row, { line: Math.max(row.line, line) })
@@ -300,11 +299,11 @@ export class ChangeTracker {
     this.#detached = true
   }
 
-  /** Marks the cell as changed after {@link differsFromFiles} has found a change. A worker may have the cell open. */
-  markChanged(): void {
+  /** Sets the cell as changed after {@link differsFromFiles} has found a change. A worker may have the cell open. */
+  setChanged(): void {
     if (this.progress.dirty) return
     this.#noteChange()
-    if (!this.#detached) this.#parts.table.markChanged(this.progress.cellId, this.#parts.clock.now())
+    if (!this.#detached) this.#parts.table.setChanged(this.progress.cellId, this.#parts.clock.now())
     this.#parts.onChange()
   }
 

@@ -136,12 +136,12 @@ export class ChangeTrackers {
    * Backups go to another place, where nothing is stored yet; or others have written there. Also in a worker that hears of it from
    * its node: it may have saved rows of before in between, of cells whose trackers it no longer has. On disk when it returns.
    */
-  markNothingStored(): void {
-    this.#table.markNothingStored()
-    for (const tracker of this.#trackers.values()) tracker.markNothingStored()
+  setNothingStored(): void {
+    this.#table.setNothingStored()
+    for (const tracker of this.#trackers.values()) tracker.setNothingStored()
   }
 
-  /** What else was shipped may be in the very histories. As {@link markNothingStored}. */
+  /** What else was shipped may be in the very histories. As {@link setNothingStored}. */
   endHistories(): void {
     this.#table.endHistories()
     for (const tracker of this.#trackers.values()) tracker.dropHistory()
@@ -155,6 +155,6 @@ export class ChangeTrackers {
 export type HistoryReset = 'nothing stored' | 'histories ended'
 
 export function resetHistories(trackers: ChangeTrackers, reset: HistoryReset): void {
-  if (reset === 'nothing stored') trackers.markNothingStored()
+  if (reset === 'nothing stored') trackers.setNothingStored()
   else trackers.endHistories()
 }

@@ -1,3 +1,4 @@
+import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { LocalState } from '../../catalog/local-state.ts'
 import type { Statement } from '../../engine/sqlite.ts'
 import { type BackupProgress, fromRow, type ProgressRow, toRow, untouched } from './backup-progress.ts'
@@ -90,7 +91,7 @@ const LAG = `
   FROM backup_progress WHERE dirty AND cell_id <> ?`
 
 /** How far backups are behind. */
-export interface BackupLag {
+interface BackupLag {
   /** Cells that have changed since their newest backup. */
   changed: number
   /** When the oldest change that no backup holds was made, in epoch milliseconds; null if there is none. */
@@ -100,17 +101,7 @@ export interface BackupLag {
 /** The table of {@link BackupProgress} rows in the local state. */
 export class BackupProgressTable {
   readonly #state: LocalState
-  readonly #find: Statement
   readonly #put: Statement
-  readonly #markChanged: Statement
-  readonly #made: Statement
-  readonly #remove: Statement
-  readonly #due: Statement
-  readonly #withHistory: Statement
-  readonly #changedWithoutHistory: Statement
-  readonly #neverTried: Statement
-  readonly #lag: Statement
-  readonly #storedUpTo: Statement
   /** While rows are saved together: by their cells. */
   #held: Map<string, ProgressRow> | undefined
 
@@ -123,29 +114,13 @@ export class BackupProgressTable {
       state.define(`ALTER TABLE backup_progress ADD COLUMN ${column}`)
       if (name === 'stored_to') state.define(FILL_STORED_TO)
     }
-    this.#find = state.prepare(`${SELECT} WHERE cell_id = ?`)
     this.#put = state.prepare(PUT)
-    this.#markChanged = state.prepare(MARK_CHANGED)
-    this.#made = state.prepare(MADE)
-    this.#remove = state.prepare('DELETE FROM backup_progress WHERE cell_id = ?')
-    this.#lag = state.prepare(LAG)
-    this.#storedUpTo = state.prepare(STORED_UP_TO)
-    this.#withHistory = state.prepare(
-      `${SELECT} WHERE history ->> 'isStored' AND cell_id > ? ORDER BY cell_id LIMIT ?`,
-    )
-    this.#changedWithoutHistory = state
-      .prepare("SELECT cell_id FROM backup_progress WHERE dirty AND NOT coalesce(history ->> 'isStored', 0)")
-      .pluck()
-    this.#neverTried = state
-      .prepare(
-        'SELECT cell_id FROM backup_progress WHERE (dirty OR dirty_since_snapshot) AND last_version IS NULL',
-      )
-      .pluck()
-    this.#due = state.prepare(`${SELECT} WHERE (dirty OR dirty_since_snapshot)`)
   }
 
   find(cellId: string): BackupProgress {
-    const row = this.#held?.get(cellId) ?? (this.#find.get(cellId) as ProgressRow | undefined)
+    const row =
+      this.#held?.get(cellId) ??
+      (this.#state.prepare(`${SELECT} WHERE cell_id = ?`).get(cellId) as ProgressRow | undefined)
     return row === undefined ? untouched(cellId) : fromRow(row)
   }
 
@@ -192,30 +167,35 @@ export class BackupProgressTable {
     await this.#state.syncInPool()
   }
 
-  /** Marks a cell as changed, whoever has saved its row last. @param now epoch milliseconds */
-  markChanged(cellId: string, now: number): void {
-    this.#markChanged.run({ cellId, now })
+  /** Sets a cell as changed, whoever has saved its row last. @param now epoch milliseconds */
+  setChanged(cellId: string, now: number): void {
+    this.#state.prepare(MARK_CHANGED).run({ cellId, now })
   }
 
   /** A new cell: it counts as changed, and its history begins with its creation. @param history undefined: it is not shipped */
-  markMade(cellId: string, now: number, history: History | undefined): void {
-    this.markChanged(cellId, now)
-    if (history !== undefined) this.#made.run({ cellId, history: JSON.stringify(history) })
+  setMade(cellId: string, now: number, history: History | undefined): void {
+    this.setChanged(cellId, now)
+    if (history !== undefined) this.#state.prepare(MADE).run({ cellId, history: JSON.stringify(history) })
   }
 
-  /** Marks a new cell that has content: its first backup is due at once. @param now epoch milliseconds */
-  markUnstored(cellId: string, now: number): void {
+  /** Notes a new cell that has content: its first backup is due at once. @param now epoch milliseconds */
+  setUnstored(cellId: string, now: number): void {
     const changed = { dirty: true, dirtySinceSnapshot: true, changedAt: now }
     this.save({ ...untouched(cellId), ...changed, lastBackupAt: 0, lastSnapshotAt: 0 })
   }
 
   remove(cellId: string): void {
-    this.#remove.run(cellId)
+    this.#state.prepare('DELETE FROM backup_progress WHERE cell_id = ?').run(cellId)
   }
 
   /** Forgets new cells whose creation a crash has cut off: their changes would seem to wait for a backup for ever. */
   removeUnmade(isKnown: (cellId: string) => boolean): void {
-    const ids = this.#neverTried.all() as string[]
+    const ids = this.#state
+      .prepare(
+        'SELECT cell_id FROM backup_progress WHERE (dirty OR dirty_since_snapshot) AND last_version IS NULL',
+      )
+      .pluck()
+      .all() as string[]
     for (const cellId of ids) if (!isKnown(cellId)) this.remove(cellId)
   }
 
@@ -242,7 +222,7 @@ export class BackupProgressTable {
    * Every cell counts as changed, and no chain and no history continues. Versions that others have made are found by their
    * times, as later ones than those that are known here. On disk when it returns.
    */
-  markNothingStored(): void {
+  setNothingStored(): void {
     this.#state.durably(() => this.#state.define(NOTHING_STORED))
   }
 
@@ -253,27 +233,66 @@ export class BackupProgressTable {
 
   /** The cells that have changed since their newest backup, without the catalog. */
   lag(storeId: string): BackupLag {
-    return this.#lag.get(storeId) as BackupLag
+    return this.#state.prepare(LAG).get(storeId) as BackupLag
   }
 
   /** Without reading all of the row. */
   storedUpTo(cellId: string): StoredUpTo {
-    const row = this.#storedUpTo.get(cellId) as StoredUpTo | undefined
+    const row = this.#state.prepare(STORED_UP_TO).get(cellId) as StoredUpTo | undefined
     return row ?? { storedTo: null, shippedAt: null, shippedSince: null }
   }
 
   /** The cells that have changed and have no history: what they committed is stored with their next version. */
   changedWithoutHistory(): string[] {
-    return this.#changedWithoutHistory.all() as string[]
+    return this.#state
+      .prepare("SELECT cell_id FROM backup_progress WHERE dirty AND NOT coalesce(history ->> 'isStored', 0)")
+      .pluck()
+      .all() as string[]
   }
 
   /** Some of the cells that have a history. @param after the last id of the page before */
   withHistory(after: string, limit: number): BackupProgress[] {
-    return (this.#withHistory.all(after, limit) as ProgressRow[]).map(fromRow)
+    return (
+      this.#state
+        .prepare(`${SELECT} WHERE history ->> 'isStored' AND cell_id > ? ORDER BY cell_id LIMIT ?`)
+        .all(after, limit) as ProgressRow[]
+    ).map(fromRow)
   }
 
   /** All cells that have changed since their newest backup or snapshot. */
   changed(): BackupProgress[] {
-    return (this.#due.all() as ProgressRow[]).map(fromRow)
+    return (
+      this.#state.prepare(`${SELECT} WHERE (dirty OR dirty_since_snapshot)`).all() as ProgressRow[]
+    ).map(fromRow)
+  }
+}
+
+/** The cells that have changed since their newest backup, for the schedule. */
+export class ChangedCells {
+  readonly #progress: BackupProgressTable
+  readonly #record: (cellId: string) => CellRecord | undefined
+
+  /** @param record undefined for the catalog, which has its own schedule */
+  constructor(progress: BackupProgressTable, record: (cellId: string) => CellRecord | undefined) {
+    this.#progress = progress
+    this.#record = record
+  }
+
+  all(): BackupProgress[] {
+    return this.#progress.changed().filter(({ cellId }) => this.#exists(cellId))
+  }
+
+  /** @returns also of an unchanged cell; undefined if it is deleted */
+  find(cellId: string): BackupProgress | undefined {
+    return this.#exists(cellId) ? this.#progress.find(cellId) : undefined
+  }
+
+  /** Whose turn its backup takes; empty for the owner's. */
+  accountOf(cellId: string): string {
+    return this.#record(cellId)?.accountId ?? ''
+  }
+
+  #exists(cellId: string): boolean {
+    return this.#record(cellId)?.deletedAt === null
   }
 }

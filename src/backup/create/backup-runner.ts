@@ -1,6 +1,6 @@
 import type { Log } from '../../base/log.ts'
 import { isCellError } from '../../errors.ts'
-import type { CellIdentity } from '../archive/cell-identity.ts'
+import type { CellIdentity } from '../archive/manifest.ts'
 import { CHAIN_VERSIONS_MAX } from '../changes/backup-chain.ts'
 import type { KnownVersions } from '../changes/log/cell-cutter.ts'
 import type { BackupKind, BackupOrigin, BackupResult } from '../versions/backup-types.ts'

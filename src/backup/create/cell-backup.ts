@@ -1,18 +1,18 @@
+import { randomUUID } from 'node:crypto'
 import { open } from 'node:fs/promises'
 import type { Clock } from '../../base/clock.ts'
 import { CellError, isCellError } from '../../errors.ts'
 import type { MemberSource } from '../archive/archive-writer.ts'
-import type { CellIdentity } from '../archive/cell-identity.ts'
-import { DATABASE_MEMBER, FORMAT, type Manifest, walMember } from '../archive/manifest.ts'
+import { type CellIdentity, DATABASE_MEMBER, FORMAT, type Manifest, walMember } from '../archive/manifest.ts'
 import { readAll, Spool } from '../archive/spool.ts'
 import type { BaseCut, BaseStart, CellCuts, IncrementalCut } from '../changes/log/cell-cuts.ts'
 import type { Segment } from '../changes/log/segments.ts'
-import type { ObjectStore } from '../object-store/object-store.ts'
+import { bufferBody, type CallOptions, type ObjectStore } from '../object-store/object-store.ts'
 import type { BackupKind, BackupOptions, BackupOrigin, BackupResult } from '../versions/backup-types.ts'
+import { probeKey } from '../versions/object-keys.ts'
 import type { VersionIndex } from '../versions/version-index.ts'
 import { BaseCopy } from './base-copy.ts'
 import type { DatabaseReader } from './database-reader.ts'
-import type { PutProbe } from './put-probe.ts'
 
 export interface BackupTarget {
   objectStore: ObjectStore
@@ -38,7 +38,7 @@ export interface BackupTarget {
 }
 
 /** What to make, and under which name. */
-export interface BackupOrder {
+interface BackupOrder {
   kind: BackupKind
   origin: BackupOrigin
   /** Bytes that a base reads. */
@@ -284,4 +284,32 @@ function damagedCell(cause: CellError): CellError {
     `Nothing was stored, because the copy of the cell's database is damaged: ${cause.message} The earlier backups stay. Restore the cell from one of them.`,
     { ...cause.details, cause },
   )
+}
+
+/**
+ * After the object store has refused an object, a small one shows whether it takes any: a backup reads and compresses the
+ * whole cell before its own PUT can fail.
+ */
+export class PutProbe {
+  readonly #store: ObjectStore
+  #isRefused = false
+
+  constructor(store: ObjectStore) {
+    this.#store = store
+  }
+
+  /** Call with the outcome of each PUT of a backup. */
+  noted(isStored: boolean): void {
+    this.#isRefused = !isStored
+  }
+
+  /** Call before a backup reads anything. @throws what the object store throws, if it still takes nothing */
+  async check(options: CallOptions): Promise<void> {
+    if (!this.#isRefused) return
+    const key = probeKey(randomUUID())
+    await this.#store.put(key, bufferBody(Buffer.from('probe\n')), options)
+    this.#isRefused = false
+    // One that stays is a few bytes.
+    await this.#store.delete(key, options).catch(() => {})
+  }
 }

@@ -4,8 +4,7 @@ import type { RememberedObjectStore } from '../../catalog/remembered-object-stor
 import { bufferBody, type CallOptions, type ObjectStore } from '../object-store/object-store.ts'
 import type { EpochGuard } from './epoch-guard.ts'
 import { recordKey } from './fence-tail.ts'
-import { encodeRecord } from './holder-record.ts'
-import type { HolderPlace } from './holder-state.ts'
+import { encodeRecord, type HolderPlace } from './holder-record.ts'
 
 /** A record is written after this share of the lease, and up to a sixth of that later: of 90 s, after 60 to 70 s. */
 const WRITE_AFTER = 2 / 3

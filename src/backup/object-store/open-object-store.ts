@@ -1,14 +1,14 @@
 import fs from 'node:fs'
 import path from 'node:path'
+import { isError } from '../../base/any-realm.ts'
 import type { Clock } from '../../base/clock.ts'
 import { CellError } from '../../errors.ts'
 import { FileObjectStore } from './file/file-object-store.ts'
-import { assertFolderPossible } from './file/folder-place.ts'
 import type { ObjectStore } from './object-store.ts'
 import { S3ObjectStore } from './s3/s3-object-store.ts'
 import type { S3ObjectStoreOptions } from './s3/s3-settings.ts'
 
-export interface OpenObjectStoreOptions {
+interface OpenObjectStoreOptions {
   clock: Clock
   /** The store's data directory. An object store inside it is refused, since it would be lost together with the data. */
   dataDir?: string | undefined
@@ -146,4 +146,29 @@ function invalidS3Url(): CellError {
 
 function invalid(message: string): CellError {
   return new CellError('invalid_setting', message, { field: 'objectStore' })
+}
+
+/**
+ * Checks that a folder that does not exist yet can be made: otherwise a start would wait for it, as for an object store that
+ * does not answer. Leaves nothing behind.
+ *
+ * @throws `invalid_setting`
+ */
+function assertFolderPossible(folder: string): void {
+  if (fs.existsSync(folder)) return
+  let missing = folder
+  while (!fs.existsSync(path.dirname(missing))) missing = path.dirname(missing)
+  try {
+    fs.mkdirSync(missing)
+    fs.rmdirSync(missing)
+  } catch (cause) {
+    // Another process has just made it, or filled it.
+    if (fs.existsSync(missing)) return
+    const why = isError(cause) && 'code' in cause ? ` (${String(cause.code)})` : ''
+    throw new CellError(
+      'invalid_setting',
+      `The object store cannot be the folder ${folder}: it does not exist, and it cannot be made${why}.`,
+      { field: 'objectStore', cause },
+    )
+  }
 }

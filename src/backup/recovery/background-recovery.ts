@@ -5,9 +5,10 @@ import type { Log } from '../../base/log.ts'
 import { CellError, type CellErrorCode } from '../../errors.ts'
 import { toBackupError } from '../archive/backup-errors.ts'
 import { Eta } from '../archiver/eta.ts'
-import { byRecentChange, type OrderParts } from './recovery-order.ts'
+import type { ObjectStore } from '../object-store/object-store.ts'
+import { BACKUPS_PREFIX, parseVersion } from '../versions/object-keys.ts'
 
-export interface BackgroundRecoveryParts extends OrderParts {
+interface BackgroundRecoveryParts extends OrderParts {
   /** The cells whose data is not on this machine, the one first that was made last. */
   lostCells(signal: AbortSignal): Promise<string[]>
   /** Whose cell it is; empty for the owner's. */
@@ -141,14 +142,14 @@ export class BackgroundRecovery {
     const { clock, log, atOnce } = this.#parts
     if (!(await this.#find())) return
     this.#startedAt = clock.now()
-    log.info({ ...this.#told(), atOnce }, 'cells without local data are being restored in the background')
+    log.info({ ...this.#figures(), atOnce }, 'cells without local data are being restored in the background')
     this.#tellLater()
     await Promise.all(Array.from({ length: atOnce }, () => this.#workOff(recover)))
     this.#tellTimer?.cancel()
     this.#endedAt = clock.now()
     if (this.#abort.signal.aborted) return
     const durationMs = this.#endedAt - this.#startedAt
-    log.info({ ...this.#told(), durationMs }, 'the background restore of cells has ended')
+    log.info({ ...this.#figures(), durationMs }, 'the background restore of cells has ended')
   }
 
   /** Finds the lost cells and their order. @returns whether there are any */
@@ -235,19 +236,22 @@ export class BackgroundRecovery {
     if (this.#abort.signal.aborted || beganAt < this.#pauseEndsAt) return
     const retryMs = backOffMs(this.#retries++, BACK_OFF, random)
     this.#pauseEndsAt = clock.monotonic() + retryMs
-    log.warn({ ...this.#told(), err, retryMs }, 'the background restore of cells waits; trying again later')
+    log.warn(
+      { ...this.#figures(), err, retryMs },
+      'the background restore of cells waits; trying again later',
+    )
     await this.#rest(retryMs)
   }
 
   #tellLater(): void {
     const { clock, log } = this.#parts
     this.#tellTimer = clock.setTimer(() => {
-      log.info(this.#told(), 'cells are being restored in the background')
+      log.info(this.#figures(), 'cells are being restored in the background')
       this.#tellLater()
     }, TELL_EVERY_MS)
   }
 
-  #told(): object {
+  #figures(): object {
     if (this.progress === undefined) return {}
     const { cells, recovered, bytes, failed, etaMs } = this.progress
     return { cells, recovered, failed, bytes, etaMs }
@@ -257,4 +261,34 @@ export class BackgroundRecovery {
   #rest(ms: number): Promise<void> {
     return rest(this.#parts.clock, ms, this.#abort.signal)
   }
+}
+
+/** A listing has a page for each 1,000 objects of the whole bucket, so it has to be for this share of all cells. */
+const LISTED_SHARE = 0.1
+
+interface OrderParts {
+  objectStore: ObjectStore
+  /** How many cells exist. */
+  cellCount(): number
+}
+
+/**
+ * Puts lost cells in the order in which they are likely to be needed: the one first that was changed last. After a total loss
+ * the only trace of that is the time of each cell's newest backup. One listing shows it, and no object is read. Cells
+ * without a difference stay in their order, so the caller puts the one first that was made last.
+ */
+async function byRecentChange(
+  lost: readonly string[],
+  { objectStore, cellCount }: OrderParts,
+  signal: AbortSignal,
+): Promise<string[]> {
+  if (lost.length < 2 || lost.length < cellCount() * LISTED_SHARE) return [...lost]
+  const changedAt = new Map<string, number>(lost.map((cellId) => [cellId, 0]))
+  for await (const { key } of objectStore.list(BACKUPS_PREFIX, { signal })) {
+    const version = parseVersion(key)
+    const before = version && changedAt.get(version.cellId)
+    if (version !== undefined && before !== undefined && version.time > before)
+      changedAt.set(version.cellId, version.time)
+  }
+  return [...lost].sort((a, b) => (changedAt.get(b) ?? 0) - (changedAt.get(a) ?? 0))
 }

@@ -1,10 +1,17 @@
 import type { Clock } from '../../base/clock.ts'
 import type { CellPaths } from '../../base/files/store-paths.ts'
-import type { ManifestHead } from '../archive/manifest.ts'
+import type { Limits } from '../../base/options/limits.ts'
+import { CellError, isCellError } from '../../errors.ts'
+import { DATABASE_MEMBER, type ManifestHead } from '../archive/manifest.ts'
+import type { ObjectReader } from '../archive/object-reader.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
-import type { RestoreResult } from '../versions/backup-types.ts'
-import type { RestoredMark } from '../versions/object-keys.ts'
-import { isUnusable } from '../versions/version-index.ts'
+import type { LogIndex } from '../shipping/stored/log-index.ts'
+import type { RestoreOptions, RestoreResult } from '../versions/backup-types.ts'
+import { backupNotFound, parseVersion, type RestoredMark } from '../versions/object-keys.ts'
+import { isUnusable, type VersionIndex } from '../versions/version-index.ts'
+import { buildDatabase } from './build/restore-build.ts'
+import { proveCell } from './build/restore-database.ts'
+import { ShippedLog } from './build/shipped-log.ts'
 import type { RestoredNames } from './install/cell-installer.ts'
 import { discardRestored, isSwitchBegun } from './install/restore-install.ts'
 import {
@@ -18,9 +25,15 @@ import {
   removeMarks,
   storeMark,
 } from './install/restored-mark.ts'
-import { type BuilderParts, type BuildOptions, buildTarget } from './target/build-target.ts'
-import { type FinderParts, findTarget, type WantedRestore } from './target/find-target.ts'
+import {
+  type FinderParts,
+  type FoundTarget,
+  findTarget,
+  type RequestedRestore,
+} from './target/find-target.ts'
+import { timeOf } from './target/known-history.ts'
 import type { RestoreTarget, RestoreTargets } from './target/restore-target.ts'
+import type { RestoreThreads } from './threads/restore-threads.ts'
 
 export interface CellRestorerParts extends FinderParts, BuilderParts {
   objectStore: ObjectStore
@@ -28,7 +41,7 @@ export interface CellRestorerParts extends FinderParts, BuilderParts {
   paths(cellId: string): CellPaths
 }
 
-export interface CellRestore extends WantedRestore, BuildOptions, MarkedCell {
+interface CellRestore extends RequestedRestore, BuildOptions, MarkedCell {
   /** The cell is lost, and comes back as it last was; otherwise, and without a version or time, its newest backup is restored. */
   recovers: boolean
   /** Called with the bytes of the database once it is proven; may throw. */
@@ -158,4 +171,103 @@ export class CellRestorer {
     const at = wals.length === 0 ? undefined : time
     return newMark(this.#parts.clock, { version, at }, contents, { cellId, last })
   }
+}
+
+interface CellBranch extends RequestedRestore, BuildOptions {}
+
+/** Builds the files of new cells from the backups of other cells. */
+export class CellBrancher {
+  readonly #parts: CellRestorerParts
+
+  constructor(parts: CellRestorerParts) {
+    this.#parts = parts
+  }
+
+  /**
+   * Builds a state of the cell `source` as `incoming.db` of a new cell, which nobody has opened yet. If retention removes the
+   * chosen version meanwhile, another one may have the same moment, with what was shipped after it.
+   *
+   * @throws as a restore; `backup_not_found` also if nothing has the state any more
+   */
+  async run(source: string, cellId: string, branch: CellBranch): Promise<RestoreResult> {
+    branch.signal?.throwIfAborted()
+    const started = this.#parts.clock.monotonic()
+    const built = (await this.#build(source, cellId, branch)) ?? (await this.#build(source, cellId, branch))
+    if (built === undefined) throw backupNotFound()
+    return { ...built, replacedAt: null, durationMs: this.#parts.clock.monotonic() - started }
+  }
+
+  /** @returns undefined if a version that it needs has gone since it was listed */
+  async #build(
+    source: string,
+    cellId: string,
+    branch: CellBranch,
+  ): Promise<Omit<RestoreResult, 'replacedAt' | 'durationMs'> | undefined> {
+    const { signal } = branch
+    const paths = this.#parts.paths(cellId)
+    try {
+      const found = await findTarget(this.#parts, source, branch)
+      const { manifest, time } = found.target
+      const sizeBytes = await buildTarget(this.#parts, source, found, paths, branch)
+      signal?.throwIfAborted()
+      const { version, kind } = manifest
+      return { version, kind, timestamp: time, sizeBytes }
+    } catch (error) {
+      discardRestored(paths)
+      if (await this.#isGone(error, signal)) return undefined
+      throw error
+    }
+  }
+
+  /** Whether a version could not be read because it is stored no more. */
+  async #isGone(error: unknown, signal: AbortSignal | undefined): Promise<boolean> {
+    const { version } = error instanceof CellError ? error.details : {}
+    if (!isCellError(error, 'backup_corrupt') || version === undefined || !parseVersion(version)) return false
+    return (await this.#parts.objectStore.head(version, { signal })) === undefined
+  }
+}
+
+interface BuilderParts {
+  reader: ObjectReader
+  storeId: string
+  index: VersionIndex
+  log: LogIndex
+  threads: RestoreThreads
+  limits: Limits
+}
+
+interface BuildOptions extends Pick<RestoreOptions, 'signal' | 'onProgress'> {
+  /** Waits until so many stored bytes may be read. */
+  willMove(bytes: number): Promise<void>
+}
+
+/**
+ * Builds a state of the cell `source` as `incoming.db` at the paths, and proves it. If that fails, the file is removed.
+ *
+ * @returns the size of the database in bytes
+ */
+async function buildTarget(
+  { reader, storeId, index, log, threads, limits }: BuilderParts,
+  source: string,
+  { target: { manifest, wals }, listing }: FoundTarget,
+  paths: CellPaths,
+  { signal, onProgress, willMove }: BuildOptions,
+): Promise<number> {
+  const shipped = wals.length === 0 ? undefined : new ShippedLog(log, wals, timeOf(manifest), { signal })
+  const expected = { storeId, cellId: source, limits }
+  const sizeBytes = await buildDatabase(reader, manifest, expected, paths, threads, {
+    signal,
+    onProgress: (bytes, total) => onProgress?.({ phase: 'download', bytes, total }),
+    willMove,
+    onDamage: (version) => index.proven(version, listing, false),
+    log: shipped,
+  })
+  for (const version of [...manifest.chain, manifest.version]) index.proven(version, listing, true)
+  try {
+    proveCell(paths.restoreTarget, DATABASE_MEMBER)
+  } catch (error) {
+    discardRestored(paths)
+    throw error
+  }
+  return sizeBytes
 }

@@ -7,12 +7,10 @@ import type { Place } from '../changes/history.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
 import { completeTo, type LogManifest, type StoredPiece } from './log/log-manifest.ts'
 import type { LogRef, LogRefs } from './log/log-refs.ts'
-import { CLOCK_STEP_MAX_MS, epochOfDoubt } from './stored/clock-doubts.ts'
 import { checkPrevious, type LogIndex } from './stored/log-index.ts'
-import { refsUpTo, type VersionPlace } from './stored/version-place.ts'
 
 /** What is looked for: the log of a cell after one of its versions. */
-export interface LogAfter {
+interface LogAfter {
   cellId: string
   history: string
   /** The version holds everything up to the end of this sequence. */
@@ -51,7 +49,7 @@ export interface CellLog {
 
 const PARALLEL_READS = 16
 
-export interface CollectOptions extends CallOptions {
+export interface JoinOptions extends CallOptions {
   /** Epoch milliseconds: what was committed after it is not needed. */
   until?: number | undefined
   /** Epoch milliseconds, `until` by default: where the history ends at the latest. */
@@ -65,18 +63,18 @@ export interface CollectOptions extends CallOptions {
 }
 
 /**
- * Collects what the log objects have of a cell after one of its versions.
+ * Joins what the log objects have of a cell after one of its versions.
  *
  * @throws what the object store throws; damage is a result
  */
-export async function collectLog(
+export async function joinLog(
   index: LogIndex,
-  wanted: LogAfter,
-  { until, horizon = until, through, signal, isNewest = false, refs: known }: CollectOptions = {},
+  after: LogAfter,
+  { until, horizon = until, through, signal, isNewest = false, refs: known }: JoinOptions = {},
 ): Promise<CellLog> {
-  const all = known ?? (await index.after(wanted.after, { signal }))
+  const all = known ?? (await index.after(after.after, { signal }))
   const refs = isNewest ? all.withoutRemoved : all
-  const log = new LogJoin(wanted.sequence)
+  const log = new LogJoin(after.sequence)
   const ofVersion = through && refsUpTo(refs, through)
   const isEnough = (read: number) =>
     log.isBroken ||
@@ -96,7 +94,7 @@ export async function collectLog(
       const ref = some[j] as LogRef
       const damage = isError(manifest) ? manifest : brokenChain(manifest, before)
       if (damage !== undefined) log.suspect(damage)
-      if (!isError(manifest)) add(log, ref, manifest, wanted)
+      if (!isError(manifest)) add(log, ref, manifest, after)
       before = ref
       if (isEnough(i + j + 1)) return log.end(i + j + 1)
       const { completeTo } = log
@@ -316,4 +314,68 @@ export function cutLog(
     if (frames < wal.frames) break
   }
   return time === undefined ? undefined : { wals: cut, time }
+}
+
+/** What a version holds is in objects that were stored before its cut, or in one of the next. */
+const OBJECTS_AFTER_CUT = 16
+
+/** Where a version is in the history of its cell. */
+export interface VersionPlace extends Place {
+  /** The last log object that was stored before its cut; null if there is none, or its node did not know it yet. */
+  after: string | null
+}
+
+/** The log objects that can have what a version holds. */
+function refsUpTo(refs: LogRefs, version: Pick<VersionPlace, 'after'>): LogRefs {
+  return refs.slice(0, endOfVersion(refs, version))
+}
+
+/**
+ * After how many log objects, in their order, there is nothing that a version holds. A node that has just started knows of none
+ * before its cut: then it can be any of them.
+ */
+export function endOfVersion(refs: LogRefs, { after }: Pick<VersionPlace, 'after'>): number {
+  return after === null ? refs.length : Math.min(refs.length, refs.firstAfter(after) + OBJECTS_AFTER_CUT)
+}
+
+/** A clock is not set back by more: what an object says to be complete, later ones may add to if it was. */
+const CLOCK_STEP_MAX_MS = 86_400_000
+
+/** An object that says that everything up to a time is in it, or in earlier ones. */
+interface CompleteObject {
+  ref: LogRef
+  completeTo: number
+  /** The log objects after it, in their order. */
+  later: LogRefs
+}
+
+/**
+ * The clock may have been far ahead when it said up to when an object is complete. A later process with a right clock then has
+ * what was committed before that: in its first object, since each epoch has one process that ships. Or the newest object of all is from
+ * before that time.
+ *
+ * @param horizon epoch milliseconds: what was committed after it does not matter
+ * @returns the last epoch that shows it; no object of an earlier epoch is to be believed
+ */
+async function epochOfDoubt(
+  { ref, completeTo, later }: CompleteObject,
+  horizon: number,
+  read: (ref: LogRef) => Promise<LogManifest | CellError>,
+): Promise<number | undefined> {
+  const newest = later.at(-1) ?? ref
+  const last = await read(newest)
+  if (!('created_at' in last) || Date.parse(last.created_at) < completeTo) return newest.epoch
+  const firsts = later.firstOfEpochs.filter(({ epoch }) => epoch !== ref.epoch).reverse()
+  for (let i = 0; i < firsts.length; i += PARALLEL_READS) {
+    const some = firsts.slice(i, i + PARALLEL_READS)
+    const manifests = await Promise.all(some.map(read))
+    const doubt = manifests.findIndex((manifest) => !beginsAfter(manifest, horizon + CLOCK_STEP_MAX_MS))
+    if (doubt !== -1) return some[doubt]?.epoch
+  }
+  return undefined
+}
+
+/** What the object store has taken late was committed earlier than the object was made. */
+function beginsAfter(manifest: LogManifest | CellError, time: number): boolean {
+  return 'created_at' in manifest && Math.min(Date.parse(manifest.created_at), manifest.from) > time
 }

@@ -5,7 +5,7 @@ export interface FlushOptions {
   /** It does not wait for others to share its object. */
   isAtOnce?: boolean | undefined
   /** The caller waits for these cells only. Undefined, or without any: for all cells; without any, it is told of none. */
-  about?: readonly string[] | undefined
+  cells?: readonly string[] | undefined
 }
 
 /** What a flush leaves out. */
@@ -26,11 +26,11 @@ interface Flush extends PromiseWithResolvers<Flushed>, FlushOptions {
   since?: number
 }
 
-/** What callers want of a look. */
-export type Wanted = Pick<CollectLimits, 'about' | 'wanted' | 'isHurried'>
+/** What callers need of a look. */
+export type LookNeeds = Pick<CollectLimits, 'historyOf' | 'awaited' | 'isHurried'>
 
 /** What a look has found that is stored now. */
-export interface StoredLook extends Flushed, Pick<CollectedLook, 'askedIn' | 'whole'> {
+export interface StoredLook extends Flushed, Pick<CollectedLook, 'askedIn' | 'complete'> {
   /** It was all that there was. */
   isAll: boolean
 }
@@ -58,11 +58,11 @@ export class Flushes {
   }
 
   /** A look at the cells begins. */
-  look(): Wanted {
+  look(): LookNeeds {
     this.#looked.push(...this.#waiting.splice(0))
-    const wanted = [...new Set(this.#looked.flatMap(({ about = [] }) => about))]
-    const isAboutAll = this.#looked.some(({ about }) => about === undefined)
-    return { about: isAboutAll ? undefined : wanted, wanted, isHurried: wanted.length > 0 }
+    const awaited = [...new Set(this.#looked.flatMap(({ cells = [] }) => cells))]
+    const isForAll = this.#looked.some(({ cells }) => cells === undefined)
+    return { historyOf: isForAll ? undefined : awaited, awaited, isHurried: awaited.length > 0 }
   }
 
   /** The look has the number by which later answers are told from earlier ones. */
@@ -71,10 +71,10 @@ export class Flushes {
   }
 
   /** What the last look has found is stored. Who waits for all cells goes on waiting unless that was all. */
-  stored({ isAll, askedIn, whole, withoutHistory, unreadable }: StoredLook): void {
-    const isStored = ({ since = Number.POSITIVE_INFINITY, about = [] }: Flush) => {
+  stored({ isAll, askedIn, complete, withoutHistory, unreadable }: StoredLook): void {
+    const isStored = ({ since = Number.POSITIVE_INFINITY, cells = [] }: Flush) => {
       if (isAll && askedIn >= since) return true
-      return about.length > 0 && about.every((cellId) => (whole[cellId] ?? -1) >= since)
+      return cells.length > 0 && cells.every((cellId) => (complete[cellId] ?? -1) >= since)
     }
     const [stored, waiting] = [this.#looked.filter(isStored), this.#looked.filter((each) => !isStored(each))]
     this.#looked = waiting

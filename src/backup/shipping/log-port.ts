@@ -3,15 +3,19 @@ import type { CollectedLook, CollectLimits, ShippedPlace } from '../changes/log/
 
 /** What shipping asks of the processes that have cells open. */
 export interface LogPort {
-  /** What the cells have committed and not shipped. */
+  /** What the cells have committed and not shipped. Bounded in time: a process that does not answer is left out. */
   collectLogs(limits: CollectLimits): Promise<CollectedLook>
   /** Somebody waits for a cell: the look that is under way waits for no process that takes long. */
   hurryLook(): Promise<void>
-  /** What comes before these places is stored. */
+  /** Everything before these places is in the object store. */
   logsShipped(places: ShippedPlace[]): Promise<void>
-  /** Gives up what the cell has not shipped: its next version begins a new history. */
+  /** What is not shipped of a cell is given up, and its next version begins a new history. */
   dropHistory(cellId: string): Promise<void>
-  /** As in `CellPort`. */
+  /**
+   * Resolves once a version of the cell is stored that began after this call. It is tried until there is one.
+   *
+   * @throws `cell_not_found`, also for one whose files are not here; `store_closed`
+   */
   needsBase(cellId: string, reason: BaseReason): Promise<void>
 }
 

@@ -8,15 +8,13 @@ import type { CollectedLook } from '../changes/log/cell-log.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
 import { ClockWatch } from '../versions/clock-watch.ts'
 import { type Flushed, Flushes, type FlushOptions } from './flushes.ts'
-import { LagWatch } from './lag-watch.ts'
 import type { LogObject } from './log/log-object.ts'
 import { LogSequence } from './log/log-sequence.ts'
 import type { EpochView, LogPort } from './log-port.ts'
-import { type Look, type LookParts, lookAtCells, type Outcome } from './look-at-cells.ts'
-import { ShippingOrder } from './shipping-order.ts'
+import { ShippingOrder } from './log-selection.ts'
+import { type Look, type LookParts, lookAtCells, type Outcome, UnreadableCells } from './look-at-cells.ts'
 import { notBegun, type ShippingState } from './shipping-status.ts'
 import type { LogRetention } from './stored/log-retention.ts'
-import { UnreadableCells } from './unreadable-cells.ts'
 import { UnshippedBound, unshippedBytes } from './unshipped-bound.ts'
 
 /** Flushes make no more than ten objects per second. */
@@ -34,7 +32,7 @@ export interface ShippingSettings {
   bytesMax: number
 }
 
-export interface ShipperParts {
+interface ShipperParts {
   settings: ShippingSettings
   /** Writes for the newest epoch only. */
   objectStore: ObjectStore
@@ -134,7 +132,7 @@ export class Shipper {
     if (this.#ended !== undefined) return Promise.reject(this.#ended)
     const flushed = this.#flushes.add(options)
     // One hurry is enough.
-    if (this.#isLooking && (options.about ?? []).length > 0) {
+    if (this.#isLooking && (options.cells ?? []).length > 0) {
       this.#isLooking = false
       void this.#parts.cells.hurryLook().catch(() => {})
     }
@@ -146,7 +144,7 @@ export class Shipper {
   async stop(deadline: AbortSignal): Promise<void> {
     this.#isStopping = true
     if (this.#ended === undefined && this.#parts.epoch.epoch !== undefined) {
-      await this.flush(deadline, { about: [] }).catch((err) => {
+      await this.flush(deadline, { cells: [] }).catch((err) => {
         this.#parts.log.warn({ err }, 'stopped before everything was shipped; the next start ships the rest')
       })
     }
@@ -278,11 +276,11 @@ export class Shipper {
   }
 
   async #lookAtCells(signal: AbortSignal): Promise<Look> {
-    const wanted = this.#flushes.look()
+    const needs = this.#flushes.look()
     this.#isLooking = true
     try {
-      const isHurried = wanted.isHurried && !this.#isStopping
-      return await lookAtCells(this.#look, { ...wanted, isHurried }, signal)
+      const isHurried = needs.isHurried && !this.#isStopping
+      return await lookAtCells(this.#look, { ...needs, isHurried }, signal)
     } finally {
       this.#isLooking = false
     }
@@ -309,4 +307,51 @@ function notNow(): CellError {
     'busy',
     'What some cells have committed could not be read just now; it is shipped later.',
   )
+}
+
+/** The lag that is worth a warning, as a multiple of the target. */
+const FACTOR = 5
+
+/** Says once that shipping is far behind, and once that it has caught up. */
+class LagWatch {
+  readonly #lagMs: number
+  readonly #clock: Clock
+  readonly #log: Log
+  #timer: Timer | undefined
+  #isLate = false
+  /** Why the last try has failed. */
+  #err: unknown
+
+  /** @param lagMs the target */
+  constructor(lagMs: number, clock: Clock, log: Log) {
+    this.#lagMs = lagMs
+    this.#clock = clock
+    this.#log = log
+  }
+
+  /** Everything is stored that was committed until now. */
+  caughtUp(): void {
+    if (this.#isLate)
+      this.#log.info({}, 'shipping has caught up: what the cells committed is in the object store')
+    this.#isLate = false
+    this.#err = undefined
+    this.#timer?.cancel()
+    this.#timer = this.#clock.setTimer(() => this.#late(), FACTOR * this.#lagMs)
+  }
+
+  failed(error: unknown): void {
+    this.#err = error
+  }
+
+  stop(): void {
+    this.#timer?.cancel()
+  }
+
+  #late(): void {
+    this.#isLate = true
+    this.#log.warn(
+      { err: this.#err, lagMs: FACTOR * this.#lagMs },
+      'shipping is behind: what the cells have committed since then is on this machine only',
+    )
+  }
 }

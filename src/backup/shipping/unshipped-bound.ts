@@ -4,7 +4,7 @@ import { walBytes } from '../../engine/wal/wal-file.ts'
 import type { LogPiece, UnshippedLog } from '../changes/log/cell-log.ts'
 import type { LogPort } from './log-port.ts'
 
-const EVERYTHING = { cellsMax: Number.MAX_SAFE_INTEGER, bytesMax: Number.MAX_SAFE_INTEGER, about: [] }
+const EVERYTHING = { cellsMax: Number.MAX_SAFE_INTEGER, bytesMax: Number.MAX_SAFE_INTEGER, historyOf: [] }
 
 export interface UnshippedBoundParts {
   cells: LogPort

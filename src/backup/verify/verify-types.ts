@@ -1,8 +1,7 @@
 import { FLAG, maybe, type Shape } from '../../base/options/option-shapes.ts'
-import { BACKUP } from '../versions/backup-options.ts'
+import type { DatabaseContents } from '../restore/build/restore-database.ts'
+import { BACKUP, MOMENT } from '../versions/backup-options.ts'
 import type { BackupKind, BackupOptions } from '../versions/backup-types.ts'
-import { MOMENT } from '../versions/cell-source.ts'
-import type { ProvenContents } from './verify-version.ts'
 
 /** Which version to prove, and how thoroughly. */
 export interface VerifyOptions extends Omit<BackupOptions, 'permit'> {
@@ -19,6 +18,12 @@ export const VERIFY: Shape<VerifyOptions> = {
   requestId,
   version: MOMENT.version,
   deep: maybe(FLAG),
+}
+
+/** What a restored database holds. */
+export interface ProvenContents extends DatabaseContents {
+  /** Bytes of the restored database. */
+  sizeBytes: number
 }
 
 /** What was proven. */

@@ -1,16 +1,25 @@
+import { randomUUID } from 'node:crypto'
+import fs from 'node:fs/promises'
+import path from 'node:path'
 import type { Clock } from '../../base/clock.ts'
+import { CellPaths } from '../../base/files/store-paths.ts'
 import type { Limits } from '../../base/options/limits.ts'
 import { type CellError, isCellError } from '../../errors.ts'
 import { corrupt, inObject } from '../archive/backup-errors.ts'
+import { DATABASE_MEMBER, type ManifestHead } from '../archive/manifest.ts'
+import type { ObjectReader } from '../archive/object-reader.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
+import { buildDatabase, type RestoreProgress } from '../restore/build/restore-build.ts'
+import { type DatabaseContents, proveCell } from '../restore/build/restore-database.ts'
+import type { Acceptable } from '../restore/build/restore-limits.ts'
 import { currentState } from '../restore/install/restored-mark.ts'
+import type { CheckedFor, RestoreThreads } from '../restore/threads/restore-threads.ts'
 import type { BackupOptions } from '../versions/backup-types.ts'
 import { backupNotFound, cellPrefix, noBackup } from '../versions/object-keys.ts'
 import { type Listing, listingOf, type VersionIndex } from '../versions/version-index.ts'
-import type { VerifyResult, VerifyTask } from './verify-types.ts'
-import { type VerifyPlace, verifyVersion } from './verify-version.ts'
+import type { ProvenContents, VerifyResult, VerifyTask } from './verify-types.ts'
 
-export interface VersionVerifierParts extends VerifyPlace {
+interface VersionVerifierParts extends VerifyPlace {
   objectStore: ObjectStore
   storeId: string
   index: VersionIndex
@@ -19,7 +28,7 @@ export interface VersionVerifierParts extends VerifyPlace {
   clock: Clock
 }
 
-export interface VerifierOptions extends Pick<BackupOptions, 'signal' | 'onProgress'> {
+interface VerifierOptions extends Pick<BackupOptions, 'signal' | 'onProgress'> {
   /** Nobody has asked for it. */
   isDrill?: boolean | undefined
 }
@@ -100,4 +109,61 @@ export class VersionVerifier {
 
 function missing(object: string): CellError {
   return inObject(object, corrupt(object, 'this machine has stored it, but it is missing'))
+}
+
+interface VerifyPlace {
+  reader: ObjectReader
+  threads: RestoreThreads
+  /** Each version is restored in a folder of its own below it. */
+  spoolDirectory: string
+}
+
+/**
+ * Restores a version where nobody uses it, counts its rows, and removes it again. It needs no local state and opens no
+ * cell, so any process with the object store can run it.
+ *
+ * @throws `backup_corrupt`; `cell_full`; what the object store throws. Nothing stays on disk in any case.
+ */
+async function verifyVersion(
+  { reader, threads, spoolDirectory }: VerifyPlace,
+  manifest: ManifestHead,
+  expected: Acceptable,
+  deep: boolean,
+  progress: RestoreProgress,
+): Promise<ProvenContents> {
+  const scratch = new CellPaths(path.join(spoolDirectory, `verify-${randomUUID()}`))
+  try {
+    const sizeBytes = await buildDatabase(reader, manifest, expected, scratch, threads, {
+      ...progress,
+      checksAgain: true,
+    })
+    progress.signal?.throwIfAborted()
+    const isCatalog = manifest.cell_id === expected.storeId
+    const whose = { account: manifest.account_id ?? '', signal: progress.signal }
+    const contents = await examine(
+      scratch.restoreTarget,
+      sizeBytes,
+      { deep, isCatalog },
+      threads,
+      whose,
+    ).catch((error) => {
+      if (isCellError(error, 'backup_corrupt')) progress.onDamage?.(manifest.version)
+      throw error
+    })
+    return { sizeBytes, ...contents }
+  } finally {
+    await fs.rm(scratch.directory, { recursive: true, force: true })
+  }
+}
+
+async function examine(
+  file: string,
+  size: number,
+  { deep, isCatalog }: { deep: boolean; isCatalog: boolean },
+  threads: RestoreThreads,
+  whose: CheckedFor,
+): Promise<DatabaseContents> {
+  if (!isCatalog) proveCell(file, DATABASE_MEMBER)
+  const result = await threads.check({ kind: 'examine', file, member: DATABASE_MEMBER, deep }, size, whose)
+  return JSON.parse(result as string)
 }

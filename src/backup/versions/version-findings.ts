@@ -1,5 +1,4 @@
 import type { LocalState } from '../../catalog/local-state.ts'
-import type { Statement } from '../../engine/sqlite.ts'
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS backup_foreign (
@@ -22,48 +21,42 @@ export interface ForeignVersions {
 
 /** What this machine has found out about versions: which are damaged, and which it never made. In the local state. */
 export class VersionFindings {
-  readonly #putForeign: Statement
-  readonly #findForeign: Statement
-  readonly #removeForeign: Statement
-  readonly #putDamaged: Statement
-  readonly #findDamaged: Statement
-  readonly #removeDamaged: Statement
-
+  readonly #state: LocalState
   constructor(state: LocalState) {
+    this.#state = state
     state.define(SCHEMA)
-    this.#putForeign = state.prepare('INSERT OR REPLACE INTO backup_foreign VALUES (?, ?, ?)')
-    this.#findForeign = state.prepare('SELECT after, through FROM backup_foreign WHERE cell_id = ?')
-    this.#removeForeign = state.prepare('DELETE FROM backup_foreign WHERE cell_id = ?')
-    this.#putDamaged = state.prepare('INSERT OR REPLACE INTO backup_damaged VALUES (?, ?)')
-    this.#findDamaged = state.prepare('SELECT size_bytes FROM backup_damaged WHERE version = ?').pluck()
-    this.#removeDamaged = state.prepare('DELETE FROM backup_damaged WHERE version = ?')
   }
 
   /** Notes versions that this directory's state never made: retention leaves them to a person. */
   addForeign(cellId: string, { after, through }: ForeignVersions): void {
-    this.#putForeign.run(cellId, after, through)
+    this.#state.prepare('INSERT OR REPLACE INTO backup_foreign VALUES (?, ?, ?)').run(cellId, after, through)
   }
 
   foreign(cellId: string): ForeignVersions[] {
-    return this.#findForeign.all(cellId) as ForeignVersions[]
+    return this.#state
+      .prepare('SELECT after, through FROM backup_foreign WHERE cell_id = ?')
+      .all(cellId) as ForeignVersions[]
   }
 
   /** Call when nothing of the cell is stored any more. A deleted cell's versions stay, and so does this note. */
   removeForeign(cellId: string): void {
-    this.#removeForeign.run(cellId)
+    this.#state.prepare('DELETE FROM backup_foreign WHERE cell_id = ?').run(cellId)
   }
 
   /** Notes a version that a restore has proven damaged. */
   addDamaged(version: string, sizeBytes: number): void {
-    this.#putDamaged.run(version, sizeBytes)
+    this.#state.prepare('INSERT OR REPLACE INTO backup_damaged VALUES (?, ?)').run(version, sizeBytes)
   }
 
   /** The size of the damaged object; another size is another object. */
   damagedSize(version: string): number | undefined {
-    return this.#findDamaged.get(version) as number | undefined
+    return this.#state
+      .prepare('SELECT size_bytes FROM backup_damaged WHERE version = ?')
+      .pluck()
+      .get(version) as number | undefined
   }
 
   removeDamaged(version: string): void {
-    this.#removeDamaged.run(version)
+    this.#state.prepare('DELETE FROM backup_damaged WHERE version = ?').run(version)
   }
 }

@@ -4,7 +4,7 @@ import { LruCache } from '../../base/lru-cache.ts'
 import { isCellError } from '../../errors.ts'
 import type { Expected, Manifest, ManifestHead } from '../archive/manifest.ts'
 import type { CallOptions, ListOptions, ObjectStore } from '../object-store/object-store.ts'
-import type { BackupKind } from './backup-types.ts'
+import type { BackupInfo } from './backup-types.ts'
 import {
   backupNotFound,
   cellPrefix,
@@ -19,19 +19,6 @@ import type { VersionFindings } from './version-findings.ts'
 interface ContentsOptions extends ListOptions {
   /** Called with each key that is neither a version nor the mark of a restore. */
   onOther?: (key: string) => void
-}
-
-/** One backup in a listing. */
-export interface BackupInfo {
-  /** Names the backup for a restore. */
-  version: string
-  kind: BackupKind
-  /** Bytes of the stored object. */
-  sizeBytes: number
-  /** Epoch milliseconds. */
-  createdAt: number
-  /** The version whose database image this one rests on; null if it holds one itself. */
-  baseVersion: string | null
 }
 
 /** The size of each stored version. */
@@ -112,9 +99,9 @@ export class VersionIndex {
   }
 
   /** As {@link manifest}. @returns undefined if the version is damaged, or was removed since the listing */
-  async readable(...wanted: Parameters<VersionIndex['manifest']>): Promise<ManifestHead | undefined> {
+  async readable(...version: Parameters<VersionIndex['manifest']>): Promise<ManifestHead | undefined> {
     try {
-      return await this.manifest(...wanted)
+      return await this.manifest(...version)
     } catch (error) {
       if (isUnusable(error)) return undefined
       throw error

@@ -33,7 +33,7 @@ export class StorePaths {
     return path.join(this.root, 'lock.db')
   }
 
-  /** Locked by the processes that hold cells open for the owner: see workers-lock.ts. */
+  /** Locked by the processes that hold cells open for the owner: see directory-lock.ts. */
   get workers(): string {
     return path.join(this.root, 'workers.db')
   }

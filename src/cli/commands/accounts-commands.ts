@@ -1,8 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { AccountDocument } from '../../http/answers/account-answers.ts'
-import { addStoreFlags, type StoreFlags } from '../flags.ts'
+import { addStoreFlags, BYTES_FORM, parseBytes, type StoreFlags } from '../flags.ts'
 import { allPages, runOwnerCommand } from '../owner-command.ts'
-import { BYTES_FORM, parseBytes } from '../terminal/byte-size.ts'
 import { examples, formatTable, printNote, printResult } from '../terminal/output.ts'
 
 export function addAccountsCommands(program: Command): void {

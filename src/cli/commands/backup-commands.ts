@@ -4,10 +4,9 @@ import type {
   RestoreDocument,
   RestorePlanDocument,
 } from '../../http/answers/backup-answers.ts'
-import { addStoreFlags, type StoreFlags } from '../flags.ts'
+import { addStoreFlags, atOption, type MomentFlags, type StoreFlags } from '../flags.ts'
 import { allPages, runStoreCommand } from '../owner-command.ts'
 import { addRemoteFlags } from '../remote/remote-flags.ts'
-import { atOption, type MomentFlags } from '../terminal/moment.ts'
 import { examples, formatBytes, formatTable, printResult } from '../terminal/output.ts'
 import { runTransfer } from '../terminal/transfer.ts'
 import { addRetentionCommands } from './retention-commands.ts'

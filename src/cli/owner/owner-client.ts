@@ -1,8 +1,7 @@
 import type { Readable } from 'node:stream'
 import type { BackupKind, BackupOptions } from '../../backup/versions/backup-types.ts'
-import { type Clock, delay } from '../../base/clock.ts'
+import type { Clock } from '../../base/clock.ts'
 import { OPERATIONS } from '../../client/operations.generated.ts'
-import { isCellError } from '../../errors.ts'
 import type { AccountDocument, AccountPageDocument } from '../../http/answers/account-answers.ts'
 import type { RevokedKeyDocument } from '../../http/answers/api-key-answers.ts'
 import type {
@@ -26,17 +25,18 @@ import type { RecoverDocument } from '../../http/routes/owner/recover-actions.ts
 import type { PlanDocument, PurgeDocument } from '../../http/routes/owner/retention-actions.ts'
 import type { StoreDocument, VerifyDocument } from '../../http/routes/owner/verify-actions.ts'
 import type { SqlDocument } from '../../service/json/sql-answers.ts'
-import type {
-  BatchInput,
-  CreateCellInput,
-  CreateKeyInput,
-  ImportCellInput,
-  ListCellsInput,
-  RestoreInput,
-  RotateKeyInput,
-  SqlInput,
+import {
+  type BatchInput,
+  type CreateCellInput,
+  type CreateKeyInput,
+  type ImportCellInput,
+  type ListCellsInput,
+  onceRestored,
+  type RestoreInput,
+  type RotateKeyInput,
+  type SqlInput,
 } from '../store-client.ts'
-import { errorOfProblem } from '../terminal/problem-error.ts'
+import { errorOfProblem } from '../terminal/report-error.ts'
 
 /** Carries requests to the routes of src/http/routes/owner/owner-routes.ts, wherever the store is open. */
 export interface Transport {
@@ -65,9 +65,6 @@ export interface OwnerAnswer {
 }
 
 const ANOTHER_VERSION = 'The running node does not know this command: it is another version of cellstore.'
-
-/** A restore goes on when a request has waited for long enough, and the next request waits for the same restore. */
-const RESTORING_RETRY_MS = 1_000
 
 /** A method of the client: a route below `/owner`, where `{…}` stands for the cell of the input, or its id. */
 interface Operation<Input, Answer> {
@@ -226,23 +223,6 @@ export function ownerClient(transport: Transport, clock: Clock): OwnerClient {
       return transport.unstored?.()
     },
     close: () => transport.close(),
-  }
-}
-
-/** If the cell has to be restored first, this waits for as long as that takes. */
-async function onceRestored<T>(
-  call: () => Promise<T>,
-  clock: Clock,
-  options: BackupOptions = {},
-): Promise<T> {
-  for (;;) {
-    options.signal?.throwIfAborted()
-    try {
-      return await call()
-    } catch (error) {
-      if (!isCellError(error, 'cell_restoring')) throw error
-    }
-    await delay(clock, RESTORING_RETRY_MS)
   }
 }
 

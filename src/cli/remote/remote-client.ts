@@ -5,12 +5,14 @@ import {
   ArgumentError,
   type Client,
   createClient,
+  type Fetch,
   isProblem,
   Redirected,
   type Row,
   type SqlParam,
 } from '../../client/index.ts'
-import { CellError, isCellError } from '../../errors.ts'
+import { fetchForLong } from '../../client/long-calls.ts'
+import { CellError } from '../../errors.ts'
 import type { RevokedKeyDocument } from '../../http/answers/api-key-answers.ts'
 import type {
   BackupDocument,
@@ -20,25 +22,25 @@ import type {
 } from '../../http/answers/backup-answers.ts'
 import type { CellSummaryDocument, DeletedCellDocument } from '../../http/answers/cell-answers.ts'
 import type { SqlDocument } from '../../service/json/sql-answers.ts'
-import type {
-  BatchInput,
-  CallOptions,
-  CellDocument,
-  CellPageDocument,
-  CreateCellInput,
-  CreatedKeyDocument,
-  CreateKeyInput,
-  ImportCellInput,
-  KeyDocument,
-  ListCellsInput,
-  RestoreInput,
-  RotatedKeyDocument,
-  RotateKeyInput,
-  SqlInput,
-  StoreClient,
+import {
+  type BatchInput,
+  type CallOptions,
+  type CellDocument,
+  type CellPageDocument,
+  type CreateCellInput,
+  type CreatedKeyDocument,
+  type CreateKeyInput,
+  type ImportCellInput,
+  type KeyDocument,
+  type ListCellsInput,
+  onceRestored,
+  type RestoreInput,
+  type RotatedKeyDocument,
+  type RotateKeyInput,
+  type SqlInput,
+  type StoreClient,
 } from '../store-client.ts'
-import { errorOfProblem } from '../terminal/problem-error.ts'
-import { remoteFetch } from './remote-fetch.ts'
+import { errorOfProblem } from '../terminal/report-error.ts'
 import type { RemoteNode } from './remote-node.ts'
 
 const NO_ROUTE =
@@ -49,8 +51,6 @@ const REFUSED_KEY =
 const NO_PROBLEM = /^The server answered \d+/
 /** How often to ask how far a restore is. */
 const RESTORE_POLL_MS = 500
-/** A restore goes on when a request has waited for long enough, and the next request waits for the same restore. */
-const RESTORING_RETRY_MS = 1_000
 
 /** What a command can ask of a remote node with the key of an account: the public interface, `/v1`, and nothing else. */
 export class RemoteClient implements StoreClient {
@@ -148,13 +148,12 @@ export class RemoteClient implements StoreClient {
 
   sql({ cell, sql, params }: SqlInput, options: CallOptions = {}): Promise<SqlDocument> {
     const args = { id: cell, sql, params: (params ?? null) as SqlParam[] | null }
-    return this.#onceRestored(options, () => this.#client.sql<Row>(args, options))
+    return onceRestored(() => this.#ask(() => this.#client.sql<Row>(args, options)), this.#clock, options)
   }
 
   async batch({ cell, operations }: BatchInput, options: CallOptions = {}): Promise<SqlDocument[]> {
-    const { results } = await this.#onceRestored(options, () =>
-      this.#client.batch({ id: cell, operations: [...operations] }, options),
-    )
+    const run = () => this.#client.batch({ id: cell, operations: [...operations] }, options)
+    const { results } = await onceRestored(() => this.#ask(run), this.#clock, options)
     return results as SqlDocument[]
   }
 
@@ -199,18 +198,6 @@ export class RemoteClient implements StoreClient {
 
   listBackups({ cell, cursor }: { cell: string; cursor?: string | undefined }): Promise<BackupPageDocument> {
     return this.#ask(() => this.#client.listBackups({ id: cell, ...pageAt(cursor) }))
-  }
-
-  async #onceRestored<T>({ signal }: CallOptions, call: () => Promise<T>): Promise<T> {
-    for (;;) {
-      signal?.throwIfAborted()
-      try {
-        return await this.#ask(call)
-      } catch (error) {
-        if (!isCellError(error, 'cell_restoring')) throw error
-      }
-      await delay(this.#clock, RESTORING_RETRY_MS)
-    }
   }
 
   /** Runs a call, with the errors of the commands. */
@@ -280,4 +267,44 @@ function onlyOwner(flag: string, why: string): CellError {
     `${why}: leave out ${flag}, or run the command on the node's machine, with --data-dir.`,
     { field: flag.slice(2) },
   )
+}
+
+/** The request never left: there was no connection, or none that could be trusted. */
+const NOT_SENT =
+  /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT|EPROTO|ERR_(TLS|SSL)_\w+|CERT_\w+|\w+_CERT(_\w+)?|UNABLE_TO_\w+|\w*SELF_SIGNED\w*)$/
+
+/**
+ * `fetch` with errors that say what happened and what to do.
+ *
+ * @param seen gets the headers of each answer
+ * @throws `node_unreachable`, and as an aborted signal does
+ */
+export function remoteFetch(baseUrl: string, seen: (headers: Headers) => void): Fetch {
+  return async (url, init) => {
+    const answer = await fetchForLong(url, init).catch((error: unknown) => {
+      throw init.signal?.aborted ? error : unreachable(baseUrl, error)
+    })
+    seen(answer.headers)
+    return answer
+  }
+}
+
+function unreachable(baseUrl: string, error: unknown): CellError {
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
+  const code = String(Object(cause).code ?? '')
+  const message =
+    NOT_SENT.test(code) || isBadPort(cause)
+      ? `The node at ${baseUrl} cannot be reached. Nothing was changed.`
+      : `The connection to ${baseUrl} broke before the answer. The command may have run or not: check, then try again.`
+  return new CellError('node_unreachable', message, { cause: describable(cause, code) })
+}
+
+/** `fetch` connects to no port that belongs to another protocol, such as 6000. */
+function isBadPort(cause: unknown): boolean {
+  return cause instanceof Error && cause.message === 'bad port'
+}
+
+/** If each of several addresses refused, the error has no message, only a code. */
+function describable(cause: unknown, code: string): unknown {
+  return cause instanceof Error && cause.message === '' ? new Error(code, { cause }) : cause
 }

@@ -1,13 +1,18 @@
 import { type AddressInfo, isIP, isIPv6 } from 'node:net'
+import packageJson from '../../../package.json' with { type: 'json' }
 import type { Clock } from '../../base/clock.ts'
 import { StorePaths } from '../../base/files/store-paths.ts'
 import type { Log } from '../../base/log.ts'
 import { isLoopback } from '../../base/machine/loopback.ts'
 import { CellError, isCellError } from '../../errors.ts'
+import type { StatusDocument } from '../../http/answers/status-answers.ts'
 import { type AccessLogger, DEFAULT_HTTP_LIMITS } from '../../http/handler-options.ts'
 import { DEFAULT_MEMORY_LIMITS } from '../../http/quotas/memory-budgets.ts'
 import { DEFAULT_STREAM_LIMITS } from '../../http/quotas/stream-limits.ts'
 import { METRICS } from '../../http/routes/node/metrics-audience.ts'
+import type { NodeView } from '../../http/routes/node/node-view.ts'
+import { RequestCounts } from '../../http/routes/node/request-counts.ts'
+import { encodeStatus } from '../../http/routes/node/status-document.ts'
 import { consoleListener } from '../../http/server/console-files.ts'
 import { NodeServer, type NodeServerOptions } from '../../http/server/node-server.ts'
 import type { StoreCore } from '../../store/store-core.ts'
@@ -17,11 +22,10 @@ import { publishedSocket, takeSocketPlace } from '../owner/socket-place.ts'
 import { announce } from './announcement.ts'
 import { issueFirstKey } from './first-start.ts'
 import { limitsFrom, type NodeLimits } from './limits/limits.ts'
-import { NodeObserver } from './node-observer.ts'
 import type { ServeFlags } from './serve-flags.ts'
 import { openServedStore, type ServedStore } from './served-store.ts'
 
-export interface NodeComponents {
+interface NodeComponents {
   clock: Clock
   log: Log
   /** Gets a line for each request at the level `debug`. */
@@ -234,3 +238,42 @@ function whyNot(errno: unknown, host: string, port: number): string | undefined 
       return undefined
   }
 }
+
+/** The files of all cells are looked at once in this time, if anybody asks for metrics. */
+const CENSUS_AGE_MS = 60_000
+
+/** What a node tells of itself. */
+class NodeObserver implements NodeView {
+  /** Of all servers of the node but that of the metrics. */
+  readonly counts = new RequestCounts()
+  readonly #store: ServedStore
+  /** Where accounts are served; undefined until it is there. */
+  server: Pick<NodeServer, 'memory'> | undefined
+
+  constructor(store: ServedStore) {
+    this.#store = store
+  }
+
+  async status(censusAgeMs = 0): Promise<StatusDocument> {
+    const { core, metrics } = this.#store
+    return encodeStatus(core, metrics(), await core.census.take(censusAgeMs), this.counts)
+  }
+
+  async metrics(): Promise<string> {
+    const { core, metrics } = this.#store
+    const census = await core.census.take(CENSUS_AGE_MS)
+    // A node that is never asked does without it.
+    const { prometheusText } = await import('../../metrics/prometheus.ts')
+    return await prometheusText({
+      now: core.clock.now(),
+      version: packageJson.version,
+      store: metrics(),
+      census,
+      requests: this.counts,
+      memory: this.server?.memory ?? NO_MEMORY,
+    })
+  }
+}
+
+const NONE = { used: 0, total: 0 }
+const NO_MEMORY = { bodies: NONE, unsent: NONE }

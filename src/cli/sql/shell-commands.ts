@@ -2,8 +2,7 @@ import { nearestName } from '../../base/options/known-names.ts'
 import { CellError } from '../../errors.ts'
 import type { CallOptions, StoreClient } from '../store-client.ts'
 import { formatTable, visible } from '../terminal/output.ts'
-import { runScript } from './run-script.ts'
-import { readScript, STANDARD_INPUT } from './script-files.ts'
+import { readScript, runScript, STANDARD_INPUT } from './run-script.ts'
 import { formatResult, SQL_FORMATS, type SqlFormat } from './sql-formats.ts'
 
 /** What a command of the shell works with. */

@@ -1,5 +1,7 @@
 import { createInterface, type Interface } from 'node:readline'
 import type { Readable, Writable } from 'node:stream'
+import { SqlTokens } from '../../engine/sql-policy/sql-lexer.ts'
+import { statementsOf } from '../../engine/sql-policy/sql-script.ts'
 import { SqlStatement } from '../../engine/sql-policy/sql-statement.ts'
 import { CellError, messageWithCause } from '../../errors.ts'
 import { withoutKeys } from '../log.ts'
@@ -8,9 +10,8 @@ import { visibleLines } from '../terminal/output.ts'
 import type { History } from './history.ts'
 import { runShellCommand, type ShellSession } from './shell-commands.ts'
 import { formatResult, type SqlFormat } from './sql-formats.ts'
-import { splitTyped } from './typed-statements.ts'
 
-export interface ShellOptions {
+interface ShellOptions {
   client: Pick<StoreClient, 'sql' | 'batch'>
   cell: string
   format: SqlFormat
@@ -164,4 +165,32 @@ function sentenceOf(error: unknown, signal: AbortSignal): string {
   if (signal.aborted) return 'Interrupted. The statement may have run or not.'
   if (error instanceof CellError) return messageWithCause(error)
   return error instanceof Error ? error.message : String(error)
+}
+
+/** What a person has typed so far: statements that a semicolon has ended, and the beginning of the next one. */
+interface TypedStatements {
+  whole: string[]
+  /** Empty if only blanks and comments are left. */
+  rest: string
+}
+
+/** Splits what was typed. A semicolon in a literal, a comment or the body of a trigger ends nothing. */
+export function splitTyped(text: string): TypedStatements {
+  const whole: string[] = []
+  let end = 0
+  for (const statement of statementsOf(text)) {
+    if (statement.end === undefined) break
+    whole.push(statement.sql)
+    end = statement.end
+  }
+  const rest = text.slice(end)
+  return { whole, rest: isBlank(rest) ? '' : rest }
+}
+
+/** Whether a text has no statement, and no comment that is still open: that one would take the marks added here. */
+function isBlank(text: string): boolean {
+  const tokens = new SqlTokens(`${text}\n*/`)
+  let token = tokens.next()
+  while (token?.text === ';') token = tokens.next()
+  return token?.text === '*' && tokens.next()?.text === '/' && tokens.next() === undefined
 }

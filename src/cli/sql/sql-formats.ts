@@ -1,6 +1,5 @@
 import type { SqlDocument } from '../../service/json/sql-answers.ts'
-import { cutToWidth } from '../terminal/display-width.ts'
-import { formatTable, visible } from '../terminal/output.ts'
+import { cutToWidth, formatTable, visible } from '../terminal/output.ts'
 
 export const SQL_FORMATS = ['table', 'csv', 'json'] as const
 export type SqlFormat = (typeof SQL_FORMATS)[number]

@@ -1,5 +1,5 @@
 import { CommanderError } from 'commander'
-import { CellError, isCellError, messageWithCause } from '../../errors.ts'
+import { CellError, type CellErrorCode, ERROR_KINDS, isCellError, messageWithCause } from '../../errors.ts'
 import { withoutKeys } from '../log.ts'
 import { visibleLines } from './output.ts'
 
@@ -9,7 +9,7 @@ export const EXIT_FAILED = 1
 /** The command line or a setting is wrong: nothing was tried. */
 const EXIT_USAGE = 2
 
-export interface ErrorReport {
+interface ErrorReport {
   exitCode: number
   /** For standard error; empty if there is nothing more to say. */
   text: string
@@ -77,4 +77,28 @@ function format({ code, message }: Explained, json: boolean): string {
   const shown = withoutKeys(message)
   if (json) return `${JSON.stringify({ code, message: shown })}\n`
   return `cellstore: ${visibleLines(shown)}\n`
+}
+
+/**
+ * The error in a problem document. A node of another version may know codes that this command does not.
+ *
+ * @param noRoute what it means if the node has no such route
+ */
+export function errorOfProblem(problem: object, noRoute: string): CellError {
+  const {
+    type: _,
+    title,
+    status,
+    detail,
+    code,
+    request_id,
+    sqlite_code: sqliteCode,
+    ...details
+  } = problem as Record<string, string>
+  if (code === 'internal') {
+    return new CellError('internal', `An unexpected error occurred. The log has it as request ${request_id}.`)
+  }
+  if (code === 'not_found' || code === 'method_not_allowed') return new CellError('invalid_request', noRoute)
+  const known = Object.hasOwn(ERROR_KINDS, code ?? '') ? (code as CellErrorCode) : 'internal'
+  return new CellError(known, detail ?? '', sqliteCode === undefined ? details : { ...details, sqliteCode })
 }

@@ -17,6 +17,7 @@ export interface CellAccess {
   readonly open: boolean
   readonly usable: boolean
   readonly inTransaction: boolean
+  readonly quarantined: CellError | undefined
   readonly recorder: CommitRecorder | undefined
   assertUsable(): void
   touch(): void
@@ -36,9 +37,6 @@ export interface CellAccess {
   copyTo(target: string, options?: CopyOptions): Promise<void>
   beginHold(bounds: HoldBounds): { hold: Hold; access: OpenCell }
 }
-
-/** What has the connection of a hold. */
-export type HeldConnection = CellAccess & { readonly quarantined?: CellError | undefined }
 
 /** What a handle of a cell has: the cell, or the cell inside of a hold. */
 export interface OpenCell extends CellAccess {

@@ -6,13 +6,13 @@ import type { Transactions } from '../commits/transactions.ts'
 import { mayOnlyRead } from '../statements/statement-runner.ts'
 import type { Checkpoints } from '../wal/checkpoints.ts'
 import type { CommitTimes } from '../wal/commit-times.ts'
-import type { HeldConnection, OpenCell } from './cell-access.ts'
+import type { CellAccess, OpenCell } from './cell-access.ts'
 import { CommittedReader, type ReadCell, type ReaderEvents } from './committed-reader.ts'
 import { HeldAccess } from './held-access.ts'
 import { Hold, type HoldBounds, transactionLost, transactionTooLarge } from './hold.ts'
 
 /** The open cell whose holds they are. */
-export interface HoldingCell extends ReadCell, HeldConnection {
+export interface HoldingCell extends CellAccess, ReadCell {
   /** The hold that has its connection. */
   held: Hold | undefined
   /** As of `CellDatabase`. */
@@ -148,7 +148,7 @@ export class CellHolds {
     return this.#began(hold, reader)
   }
 
-  #began(hold: Hold, connection: HeldConnection): { hold: Hold; access: OpenCell } {
+  #began(hold: Hold, connection: CellAccess): { hold: Hold; access: OpenCell } {
     this.#open.add(hold)
     this.#cell.pins++
     return { hold, access: new HeldAccess(hold, connection) }

@@ -12,10 +12,10 @@ import type { CellAccess } from './cell-access.ts'
 import type { HoldBounds } from './hold.ts'
 
 /** The cell whose committed state is read. */
-export interface ReadCell extends Pick<CellAccess, 'touch' | 'commit' | 'copyTo' | 'beginHold'> {
+export interface ReadCell
+  extends Pick<CellAccess, 'quarantined' | 'failure' | 'touch' | 'commit' | 'copyTo' | 'beginHold'> {
   readonly path: string
   readonly settings: CellDatabaseSettings
-  failure(error: unknown): CellError
 }
 
 export interface ReaderEvents {
@@ -65,8 +65,12 @@ export class CommittedReader implements CellAccess {
     return this.#state.open
   }
 
+  get quarantined(): CellError | undefined {
+    return this.#cell.quarantined
+  }
+
   get usable(): boolean {
-    return this.#state.usable
+    return this.#state.usable && this.quarantined === undefined
   }
 
   get inTransaction(): boolean {
@@ -74,6 +78,7 @@ export class CommittedReader implements CellAccess {
   }
 
   assertUsable(): void {
+    if (this.quarantined !== undefined) throw this.quarantined
     this.#state.assertUsable()
   }
 

@@ -6,7 +6,7 @@ import type { Statement } from '../sqlite.ts'
 import type { SqlParams, SqlResult } from '../statements/sql-values.ts'
 import type { SqlOptions, StatementRunner } from '../statements/statement-runner.ts'
 import type { CommitRecorder } from '../watch/commit-recorder.ts'
-import type { HeldConnection, OpenCell } from './cell-access.ts'
+import type { CellAccess, OpenCell } from './cell-access.ts'
 import type { Hold } from './hold.ts'
 
 /** A cell inside of a hold: its own connection, which nobody else uses before the end of the hold. */
@@ -16,9 +16,9 @@ export class HeldAccess implements OpenCell {
   readonly inTransaction = true
   readonly held = undefined
   readonly #hold: Hold
-  readonly #database: HeldConnection
+  readonly #database: CellAccess
 
-  constructor(hold: Hold, database: HeldConnection) {
+  constructor(hold: Hold, database: CellAccess) {
     this.#hold = hold
     this.#database = database
   }
@@ -27,8 +27,12 @@ export class HeldAccess implements OpenCell {
     return this
   }
 
+  get quarantined(): CellError | undefined {
+    return this.#database.quarantined
+  }
+
   get usable(): boolean {
-    const isOpen = this.#hold.ended === undefined && this.#database.quarantined === undefined
+    const isOpen = this.#hold.ended === undefined && this.quarantined === undefined
     return this.#hold.isRunning ? isOpen && this.#database.usable : isOpen
   }
 

@@ -138,7 +138,7 @@ const NAME_LENGTH = 8
  * What the open transaction has touched, by name; null stands for "any of them". What is rolled back was not touched: a
  * mark tells how far to go back.
  */
-export class TouchedNames {
+class TouchedNames {
   readonly #names: (string | null)[] = []
   readonly #known = new Set<string | null>()
   #length = 0

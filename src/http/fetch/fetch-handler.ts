@@ -177,7 +177,7 @@ function lengthOf(header: string | null): number | undefined {
 }
 
 /** A body without a known end as that of a Response: each piece is made when the one before was taken. */
-export function pulled(
+function pulled(
   application: Application,
   request: HttpRequest,
   body: BodyStream,

@@ -141,23 +141,23 @@ export class StoredBytesQuota {
     const run = (share: Share) => this.#executeWithShare(share, max, accountId, service, call)
     // What is undone of a transaction that goes on can't run again.
     if (call[1].hold?.isOpen === true) return await run('second')
+    let outgrown: CellError
     try {
       return await run('first')
     } catch (error) {
       if (!this.#isOutgrown(error)) throw error
-      if (this.#stored.of(accountId) >= max) throw this.#exceeded(accountId, max, error)
+      outgrown = error
     }
+    if (this.#stored.of(accountId) >= max) throw this.#exceeded(accountId, max, outgrown)
     return this.#larger.run(accountId, async () => {
-      try {
-        return await run('second')
-      } catch (error) {
-        if (!this.#isOutgrown(error)) throw error
-      }
-      try {
-        return await run('all')
-      } catch (error) {
-        throw this.#isOutgrown(error) ? this.#exceeded(accountId, max, error) : error
-      }
+      for (const share of ['second', 'all'] as const)
+        try {
+          return await run(share)
+        } catch (error) {
+          if (!this.#isOutgrown(error)) throw error
+          outgrown = error
+        }
+      throw this.#exceeded(accountId, max, outgrown)
     })
   }
 
@@ -225,14 +225,14 @@ export class StoredBytesQuota {
 }
 
 /** A part of what an account has reserved. */
-export interface Reservation {
+interface Reservation {
   readonly bytes: number
   /** 0 ends it. */
   set(bytes: number): void
 }
 
 /** Bytes that accounts do not store yet but may be about to, so that all that is under way counts together. */
-export class ReservedBytes {
+class ReservedBytes {
   readonly #sums = new Map<string, number>()
 
   sumOf(accountId: string): number {

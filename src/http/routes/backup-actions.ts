@@ -1,5 +1,9 @@
-import type { BackupList } from '../../backup/versions/backup-page.ts'
-import type { BackupKind, BackupResult, MakeBackupOptions } from '../../backup/versions/backup-types.ts'
+import type {
+  BackupKind,
+  BackupList,
+  BackupResult,
+  MakeBackupOptions,
+} from '../../backup/versions/backup-types.ts'
 import { definedOnly } from '../../base/options/option-shapes.ts'
 import { durationOf, timeOf } from '../../service/json/time.ts'
 import type { BackupDocument, BackupPageDocument } from '../answers/backup-answers.ts'

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import type { CellSource } from '../../backup/versions/cell-source.ts'
+import type { CellSource } from '../../backup/versions/backup-options.ts'
 import { isCellId } from '../../base/files/store-paths.ts'
 import { definedOnly } from '../../base/options/option-shapes.ts'
 import { cellNotFound } from '../../catalog/cell-registry.ts'

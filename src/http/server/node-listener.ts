@@ -177,7 +177,7 @@ function writeHead(outgoing: ServerResponse, { status, headers, body }: HttpResp
 }
 
 /** Sends a body piece by piece, each once the client has taken the one before. A body that is over breaks off at once. */
-export async function sendStream(
+async function sendStream(
   application: Application,
   {
     request,

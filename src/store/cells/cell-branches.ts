@@ -1,7 +1,6 @@
 import type { BackupBranches, SourceFacts } from '../../backup/branches.ts'
-import { BACKUP } from '../../backup/versions/backup-options.ts'
+import { BACKUP, type CellSource, checkSource, SOURCE } from '../../backup/versions/backup-options.ts'
 import type { BackupOptions, RestoreResult } from '../../backup/versions/backup-types.ts'
-import { type CellSource, checkSource, SOURCE } from '../../backup/versions/cell-source.ts'
 import type { Log } from '../../base/log.ts'
 import {
   callback,

@@ -12,11 +12,10 @@ import { type CellRegistry, cellNotFound, type NewCellRecord } from '../../catal
 import type { Durability } from '../../engine/cell-settings.ts'
 import { isClosedConnection } from '../../engine/sqlite-errors.ts'
 import { isCellError } from '../../errors.ts'
-import type { CellFiles } from '../open/cell-files.ts'
-import { orNoRoom } from '../open/no-room.ts'
+import { type CellFiles, orNoRoom } from '../open/cell-files.ts'
 import { checkCreateOptions } from '../settings/call-options.ts'
 import type { CellsFolder } from '../start/cells-folder.ts'
-import type { UnfinishedCells } from '../start/unfinished-cells.ts'
+import type { UnfinishedCells } from '../start/left-files.ts'
 import type { CreateCellOptions } from './cell-directory.ts'
 
 export interface CellCreationsParts {

@@ -13,7 +13,7 @@ import type { CellListOptions, CellRecord, RecordPage } from '../../catalog/cell
 import type { RequestedBackups } from '../../catalog/requested-backups.ts'
 import type { Durability } from '../../engine/cell-settings.ts'
 import type { StoreSettings } from '../settings/settings.ts'
-import type { CellLook } from './cell-looks.ts'
+import type { CellLook } from './cell-census.ts'
 
 /** What {@link CellStore.purgeCell} removed. */
 export interface PurgedCell {

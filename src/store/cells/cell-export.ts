@@ -9,9 +9,7 @@ import { callback, checkOptions, maybe, type Shape, SIGNAL } from '../../base/op
 import { setJournalMode } from '../../engine/files/database-header.ts'
 import type { CellAccess } from '../../engine/holds/cell-access.ts'
 import { CellError, isCellError } from '../../errors.ts'
-import { callerFileError } from './caller-file.ts'
-import type { Spool } from './spool.ts'
-import { newSpoolFile, removeSpoolFile } from './spool-files.ts'
+import { callerFileError, newSpoolFile, removeSpoolFile, type Spool } from './spool-files.ts'
 
 /** How {@link Cell.export} runs. */
 export interface ExportOptions {

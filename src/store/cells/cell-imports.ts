@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs'
 import fs from 'node:fs/promises'
 import path from 'node:path'
-import { importInThread } from '../../backup/restore/threads/import-thread.ts'
+import { importInThread } from '../../backup/restore/threads/restore-thread.ts'
 import { unlessAborted } from '../../base/async/unless-aborted.ts'
 import { checkPath } from '../../base/files/path-argument.ts'
 import type { StorePaths } from '../../base/files/store-paths.ts'
@@ -22,11 +22,16 @@ import { wrongEntryQuery } from '../../kv/queries.ts'
 import { CELL_SCHEMA, type CellFiles } from '../open/cell-files.ts'
 import { CREATE } from '../settings/call-options.ts'
 import type { StoreSettings } from '../settings/settings.ts'
-import { callerFileError } from './caller-file.ts'
 import type { CellCreations, CreatedCell } from './cell-creations.ts'
 import type { CreateCellOptions } from './cell-directory.ts'
-import type { Spool, SpoolRoom } from './spool.ts'
-import { newSpoolFile, receiveFile, removeSpoolFile } from './spool-files.ts'
+import {
+  callerFileError,
+  newSpoolFile,
+  receiveFile,
+  removeSpoolFile,
+  type Spool,
+  type SpoolRoom,
+} from './spool-files.ts'
 
 /** What becomes of an imported database, and what it may be. */
 export interface ImportCellOptions extends Pick<CreateCellOptions, 'name' | 'accountId' | 'durability'> {

@@ -1,23 +1,27 @@
 import type { ManifestHead } from '../../backup/archive/manifest.ts'
 import type { BackupDestination } from '../../backup/archiver/backup-destination.ts'
+import { objectStoreNotConfigured } from '../../backup/backup-manager.ts'
 import type { CatalogBackup } from '../../backup/catalog-backup.ts'
+import { CALL, type CallOptions } from '../../backup/object-store/object-store.ts'
 import type { BackgroundRecovery } from '../../backup/recovery/background-recovery.ts'
 import type { VerificationTable } from '../../backup/verify/verification-table.ts'
 import { Emitter } from '../../base/async/emitter.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
+import { checkOptions } from '../../base/options/option-shapes.ts'
 import { type CellRecord, type CellRegistry, cellNotFound } from '../../catalog/cell-registry.ts'
 import type { LocalState } from '../../catalog/local-state.ts'
-import { isCellError } from '../../errors.ts'
+import { CellError, isCellError } from '../../errors.ts'
 import type { ExpiryHints } from '../../kv/expiry/expiry-hints.ts'
 import type { CellFiles } from '../open/cell-files.ts'
-import type { BuildNotes } from '../start/build-notes.ts'
 import type { CellsFolder } from '../start/cells-folder.ts'
+import type { BuildNotes } from '../start/left-files.ts'
 import type { ChangeHub } from '../watch/change-hub.ts'
+import type { PurgedCell } from './cell-directory.ts'
 import type { CellNames } from './cell-names.ts'
 
 /** What keeps something of each cell. The last four: undefined without an object store, `recovery` also if it is turned off. */
-export interface CellLifecycleParts {
+interface CellLifecycleParts {
   registry: CellRegistry
   names: CellNames
   files: CellFiles
@@ -51,14 +55,14 @@ export class CellLifecycle {
   imported(id: string): void {
     const now = this.#parts.clock.now()
     this.#parts.hints.note(id, now)
-    this.#parts.destination?.progress.markChanged(id, now)
+    this.#parts.destination?.progress.setChanged(id, now)
   }
 
   /** As {@link imported}. Until its first backup only this machine has the cell, so that backup is due at once. */
   branched(id: string): void {
     const now = this.#parts.clock.now()
     this.#parts.hints.note(id, now)
-    this.#parts.destination?.progress.markUnstored(id, now)
+    this.#parts.destination?.progress.setUnstored(id, now)
   }
 
   /** The catalog has a new cell, whose file is there. */
@@ -95,7 +99,7 @@ export class CellLifecycle {
    * @returns epoch milliseconds
    * @throws `cell_not_found`
    */
-  markDeleted(id: string, requestId?: string): number {
+  setDeleted(id: string, requestId?: string): number {
     const { clock, registry, log, recovery, changes } = this.#parts
     const deletedAt = clock.now()
     registry.require(id)
@@ -195,4 +199,40 @@ export class CellLifecycle {
     }
     registry.undelete(record, names.forReturning(record))
   }
+}
+
+interface PurgeParts {
+  destination: Pick<BackupDestination, 'work' | 'retention' | 'settled'> | undefined
+  registry: CellRegistry
+  verifications: Pick<VerificationTable, 'remove'> | undefined
+  settings: { log: Log }
+}
+
+/** @throws as `CellDirectory.purgeCell` */
+export async function purgeDeleted(
+  { destination, registry, verifications, settings: { log } }: PurgeParts,
+  id: string,
+  options: CallOptions,
+): Promise<PurgedCell> {
+  checkOptions(options, CALL)
+  if (destination === undefined) throw objectStoreNotConfigured()
+  const record = registry.find(id)
+  if (record === undefined) throw cellNotFound()
+  if (record.deletedAt === null) {
+    const message = 'The cell exists. Only what is left of a deleted cell can be purged.'
+    throw new CellError('invalid_request', message, { field: 'id' })
+  }
+  const { work, retention } = destination
+  const removed = await work.purge(id, async () => {
+    // A backup that was cut before the deletion may be on its way. None can begin now.
+    await destination.settled(id, options)
+    const gone = await retention.purge(id, options)
+    // Damage that was found after the deletion.
+    verifications?.remove(id)
+    // Its id stays known as that of a deleted cell.
+    registry.eraseName(id)
+    return gone
+  })
+  log.info({ cellId: id, ...removed }, 'what was left of a deleted cell is removed')
+  return { id, ...removed }
 }

@@ -1,10 +1,16 @@
-import type { ArchiverClient } from '../../backup/archiver/archiver.ts'
+import type { ManifestHead } from '../../backup/archive/manifest.ts'
+import { Archiver, type ArchiverClient } from '../../backup/archiver/archiver.ts'
 import type { BackupDestination } from '../../backup/archiver/backup-destination.ts'
 import { BackupManager } from '../../backup/backup-manager.ts'
-import { UnshippedSearch } from '../../backup/changes/unshipped/unshipped-search.ts'
+import type { BaseReason } from '../../backup/changes/base-reason.ts'
+import { UnshippedSearch } from '../../backup/changes/unshipped-search.ts'
 import type { EpochGuard } from '../../backup/fence/epoch-guard.ts'
-import { RestorePermits } from '../../backup/restore/install/restore-permits.ts'
+import { RestorePermits } from '../../backup/versions/work-in-progress.ts'
+import { jobQueueLimits, shippingSettings } from '../settings/settings.ts'
 import type { StoreCore } from '../store-core.ts'
+import type { Upkeep } from '../upkeep.ts'
+import { CellsInProcess } from './cells-in-process.ts'
+import type { LocalCells } from './local-cells.ts'
 import { type Replication, replicationOf } from './replication.ts'
 
 /** Backups and restores of a store's cells, whichever processes have them open. */
@@ -25,7 +31,7 @@ export interface ArchiverStart {
 }
 
 /** What differs with the processes that have the cells open. */
-export interface ArchivingParts<A> {
+interface ArchivingParts<A> {
   /** Whether the cell's database is on this machine. */
   isLocal(cellId: string): boolean
   /** As `UnshippedSearchParts.look`. */
@@ -62,4 +68,40 @@ export function newArchiving<A extends ArchiverClient & { assertRunning(): void 
     assertRunning: () => archiver.assertRunning(),
   })
   return { archiver, backups, search, replication: replicationOf(core, archiver, backups) }
+}
+
+/** Joins an archiver with the cells that this process opens. @returns undefined without an object store */
+export function archivingInProcess(
+  core: StoreCore,
+  local: LocalCells,
+  upkeep: Upkeep,
+): Archiving<Archiver> | undefined {
+  const { paths, settings, restoreNotes: notes } = core
+  const { archived } = local
+  if (archived === undefined) return undefined
+  const shipping = shippingSettings(settings)
+  const record = (id: string) => core.findCell(id)
+  const isDeleted = (id: string, committedAt: number) => core.isDeleted(id, committedAt)
+  const restored = (id: string, manifest: ManifestHead) => {
+    core.lifecycle.restored(id, manifest)
+    upkeep.cellRestored(id)
+  }
+  const needsBase = (id: string, reason: BaseReason) => upkeep.needsBase(id, reason)
+  return newArchiving(core, {
+    isLocal: (id) => local.isLocal(id),
+    look: async (id) => local.lookAtLog(id),
+    newArchiver: ({ destination, guard, search, permits }) => {
+      const parts = { local, record, isDeleted, restored, needsBase, search, permits, notes }
+      const cells = new CellsInProcess(parts, archived)
+      return new Archiver({
+        destination,
+        cells,
+        openReader: (id, start) => cells.openReader(id, start),
+        paths: (id) => paths.cell(id),
+        limits: settings.limits,
+        queue: jobQueueLimits(settings),
+        shipping: shipping && { ...shipping, guard, random: settings.random },
+      })
+    },
+  })
 }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
+import { localFailure } from '../../backup/archive/backup-errors.ts'
 import {
   DIRECTORY_MODE,
   exists,
@@ -12,9 +13,9 @@ import {
 } from '../../base/files/durable-files.ts'
 import type { StorePaths } from '../../base/files/store-paths.ts'
 import { ReservedSchema } from '../../engine/reserved-schema.ts'
+import { CellError } from '../../errors.ts'
 import { addVersions, KV_SCHEMA } from '../../kv/queries.ts'
 import { randomStart } from '../../kv/statements.ts'
-import { orNoRoom } from './no-room.ts'
 
 /** The schema of a cell. */
 export const CELL_SCHEMA = new ReservedSchema(KV_SCHEMA, [() => addVersions(randomStart())])
@@ -149,4 +150,10 @@ export class CellFiles {
 /** 0 for a file that is absent. `stat` opens no file, so it drops no lock (invariant 4). */
 function sizeOf(file: string): number {
   return fs.statSync(file, { throwIfNoEntry: false })?.size ?? 0
+}
+
+/** The error of a cell that could not be made: `disk_full` if the disk has no room for its bytes, or for one more file. */
+export function orNoRoom(error: unknown): unknown {
+  if (localFailure(error) !== 'disk_full') return error
+  return new CellError('disk_full', 'The disk is full. The cell was not created.', { cause: error })
 }

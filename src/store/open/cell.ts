@@ -26,7 +26,7 @@ import type { RawResult, SqlOptions, StatementDescription } from '../../engine/s
 import { CellError } from '../../errors.ts'
 import { Kv } from '../../kv/kv.ts'
 import { type ExportOptions, type ExportResult, exportCell } from '../cells/cell-export.ts'
-import type { Spool } from '../cells/spool.ts'
+import type { Spool } from '../cells/spool-files.ts'
 import type { StoreSettings } from '../settings/settings.ts'
 import type { WatchOptions } from '../watch/cell-change.ts'
 import type { ChangeStream } from '../watch/change-stream.ts'

@@ -16,15 +16,15 @@ import {
   type ShippedPlace,
   withAccounts,
 } from '../../backup/changes/log/cell-log.ts'
-import type { UnshippedSearch } from '../../backup/changes/unshipped/unshipped-search.ts'
+import type { UnshippedSearch } from '../../backup/changes/unshipped-search.ts'
 import {
   type DatabaseReader,
   FileDatabaseReader,
   OpenDatabaseReader,
 } from '../../backup/create/database-reader.ts'
-import type { RestorePermits } from '../../backup/restore/install/restore-permits.ts'
+import type { RestorePermits } from '../../backup/versions/work-in-progress.ts'
 import { type CellRecord, cellNotFound } from '../../catalog/cell-registry.ts'
-import type { BuildNotes } from '../start/build-notes.ts'
+import type { BuildNotes } from '../start/left-files.ts'
 import type { ArchivedCells, LocalCells } from './local-cells.ts'
 
 export interface CellsInProcessParts {

@@ -4,30 +4,32 @@ import { LogCollector } from '../../backup/changes/log/log-collector.ts'
 import type { BackupProgressTable } from '../../backup/changes/progress-table.ts'
 import { CellInstaller } from '../../backup/restore/install/cell-installer.ts'
 import { finishRestore } from '../../backup/restore/install/restore-install.ts'
+import type { Clock } from '../../base/clock.ts'
 import type { StorePaths } from '../../base/files/store-paths.ts'
 import { type CellRecord, cellNotFound } from '../../catalog/cell-registry.ts'
 import { logOwner, processIdentity } from '../../catalog/directory-lock.ts'
 import { CommitLog } from '../../commit-log/commit-log.ts'
-import type { CellDatabase } from '../../engine/cell-database.ts'
+import type { CellDatabase, CellHooks } from '../../engine/cell-database.ts'
 import { CellPool } from '../../engine/cell-pool.ts'
 import type { CellDatabaseSettings } from '../../engine/cell-settings.ts'
 import { SharedCommits } from '../../engine/commits/shared-commits.ts'
 import { EngineCounts } from '../../engine/engine-counts.ts'
 import type { MemoryBound } from '../../engine/open-memory.ts'
 import type { QuarantineState } from '../../engine/quarantine.ts'
+import { assertCell } from '../../engine/reserved-schema.ts'
 import type { CommitChanges } from '../../engine/watch/commit-recorder.ts'
 import { CellError, isCellError } from '../../errors.ts'
 import { collectExpired } from '../../kv/expiry/expiry-collector.ts'
 import type { ExpiryHints } from '../../kv/expiry/expiry-hints.ts'
-import type { Spool } from '../cells/spool.ts'
+import { KV_VIEW, KV_VIEW_NAME } from '../../kv/queries.ts'
+import type { Spool } from '../cells/spool-files.ts'
 import { databaseSettings, type StoreSettings } from '../settings/settings.ts'
 import type { CellsFolder } from '../start/cells-folder.ts'
 import type { WatchOptions } from '../watch/cell-change.ts'
 import type { ChangeHub } from '../watch/change-hub.ts'
 import type { ChangeStream } from '../watch/change-stream.ts'
 import { Cell, type CellProvider } from './cell.ts'
-import { CellFiles } from './cell-files.ts'
-import { cellHooks } from './cell-hooks.ts'
+import { CELL_SCHEMA, CellFiles } from './cell-files.ts'
 import type { ConfirmOptions } from './replication.ts'
 
 export interface LocalCellsParts {
@@ -360,4 +362,51 @@ function restoring(): CellError {
     "The cell's data is being restored from its newest backup. Try again, or await cell.ensureLocal() first.",
     { retryAfterMs: 1_000 },
   )
+}
+
+interface CellHookParts {
+  clock: Clock
+  /** Undefined without an object store. */
+  trackers: ChangeTrackers | undefined
+  opened(database: CellDatabase): void
+  failed(error: unknown): void
+  closed(): void
+}
+
+/** Connects the parts above the engine to one open cell. */
+function cellHooks(id: string, parts: CellHookParts): CellHooks {
+  const { clock, trackers, opened, failed, closed } = parts
+  const withFunction = new WeakSet<object>()
+  return {
+    opened: (database) => {
+      assertCell(database)
+      trackers?.acquire(id)
+      try {
+        trackers?.get(id).hooks.opened?.(database)
+        // It is a change like any other, so that the tracker has to be there.
+        CELL_SCHEMA.upgrade(database)
+        opened(database)
+      } catch (error) {
+        // The cell is not open, so that nothing calls `closed`.
+        trackers?.release(id)
+        throw error
+      }
+    },
+    changed: (database) => trackers?.get(id).hooks.changed?.(database),
+    beforeCheckpoint: (database, wal) => trackers?.get(id).hooks.beforeCheckpoint?.(database, wal),
+    afterCheckpoint: (database) => trackers?.get(id).hooks.afterCheckpoint?.(database),
+    beforePrepare: (database, sql) => {
+      if (!KV_VIEW_NAME.test(sql)) return false
+      if (!withFunction.has(database)) database.defineFunction('_cell_now', () => clock.now())
+      withFunction.add(database)
+      database.exec(KV_VIEW)
+      return true
+    },
+    failed,
+    closed: () => {
+      trackers?.get(id).hooks.closed?.()
+      trackers?.release(id)
+      closed()
+    },
+  }
 }

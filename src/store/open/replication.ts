@@ -175,7 +175,7 @@ export function replicationOf(
 ): Replication {
   const { clock, settings } = core
   const replication = new Replication({
-    flush: (cellId, signal) => archiver.flush(signal, { about: [cellId] }),
+    flush: (cellId, signal) => archiver.flush(signal, { cells: [cellId] }),
     ensureLocal: (id) => backups.ensureLocal(id),
     // Not in the background: the catalog is stored, too, before it is acknowledged.
     backUp: (id) => backups.backup(id, 'incremental', { origin: 'schedule' }, 'requested'),

@@ -21,7 +21,7 @@ import { QUOTAS } from '../../catalog/account-quotas.ts'
 import { DURABILITY, SQL_POLICY } from '../../engine/cell-settings.ts'
 import { OWNER_FUNCTIONS } from '../../engine/owner-functions.ts'
 import { CellError } from '../../errors.ts'
-import { WATCH_SETTINGS } from '../watch/watch-settings.ts'
+import { WATCH_SETTINGS } from '../watch/change-hub.ts'
 import type { BackupSettings, StoreOptions } from './store-options.ts'
 
 const RETENTION_PLAN = { ...TEXT, what: `a plan such as ${PLAN_DEFAULT}` }

@@ -12,7 +12,7 @@ import type { Quotas } from '../../catalog/account-quotas.ts'
 import type { CellDatabaseSettings, Durability, SqlPolicy } from '../../engine/cell-settings.ts'
 import { OwnerFunctions } from '../../engine/owner-functions.ts'
 import { CellError, isCellError } from '../../errors.ts'
-import { DEFAULT_WATCH_SETTINGS, type WatchSettings } from '../watch/watch-settings.ts'
+import { DEFAULT_WATCH_SETTINGS, type WatchSettings } from '../watch/change-hub.ts'
 import { checkStoreOptions } from './option-checks.ts'
 import type { BackupSettings, StoreOptions } from './store-options.ts'
 

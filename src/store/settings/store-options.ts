@@ -6,7 +6,7 @@ import type { Some } from '../../base/options/option-shapes.ts'
 import type { Quotas } from '../../catalog/account-quotas.ts'
 import type { Durability, SqlPolicy } from '../../engine/cell-settings.ts'
 import type { OwnerFunctionsOptions } from '../../engine/owner-functions.ts'
-import type { WatchSettings } from '../watch/watch-settings.ts'
+import type { WatchSettings } from '../watch/change-hub.ts'
 
 /**
  * Automatic backups of cells, wherever there is an object store: of a cell that has changed, and of no other. The catalog is

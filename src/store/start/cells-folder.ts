@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import { HAS_CELLS_KEY, type LocalState } from '../../catalog/local-state.ts'
 import { CellError } from '../../errors.ts'
-import { orNoRoom } from '../open/no-room.ts'
+import { orNoRoom } from '../open/cell-files.ts'
 
 /**
  * The folder that holds the files of all cells. If it was here with cells and is gone or empty now, its disk is not

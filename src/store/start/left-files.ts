@@ -1,14 +1,14 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { discardRestored } from '../../backup/restore/install/restore-install.ts'
-import { exists } from '../../base/files/durable-files.ts'
-import type { StorePaths } from '../../base/files/store-paths.ts'
+import { DIRECTORY_MODE, exists, FILE_MODE } from '../../base/files/durable-files.ts'
+import { isCellId, type StorePaths } from '../../base/files/store-paths.ts'
 import { isUnreadable } from '../../base/files/unreadable.ts'
 import type { Log } from '../../base/log.ts'
 import type { CellRegistry } from '../../catalog/cell-registry.ts'
+import { isCellError } from '../../errors.ts'
 import type { CellFiles } from '../open/cell-files.ts'
 import type { UnreadableCells } from '../open/unreadable-cells.ts'
-import type { BuildNotes } from './build-notes.ts'
 
 export interface LeftFilesParts {
   registry: CellRegistry
@@ -54,6 +54,79 @@ function emptySpool({ paths: { spool }, log }: LeftFilesParts, kept: readonly st
       // The files of a deleted cell may be on a bad block, which must not hold up the start.
       if (!isUnreadable(err)) throw err
       log.warn({ err, entry }, 'could not remove what an earlier process left in the spool')
+    }
+  }
+}
+
+/**
+ * Notes in the spool of the cells whose files are being built or removed, each an empty file. A start after a crash finds what is
+ * left by them, without a look at all cells.
+ */
+export class BuildNotes {
+  readonly #spool: string
+  readonly #prefix: string
+
+  constructor(spool: string, kind: 'new-cell' | 'restore' | 'deletion') {
+    this.#spool = spool
+    this.#prefix = `${kind}-`
+  }
+
+  add(cellId: string): void {
+    fs.mkdirSync(this.#spool, { recursive: true, mode: DIRECTORY_MODE })
+    fs.writeFileSync(this.#note(cellId), '', { mode: FILE_MODE })
+  }
+
+  /** {@link add} in the thread pool. */
+  async addAside(cellId: string): Promise<void> {
+    await fs.promises.mkdir(this.#spool, { recursive: true, mode: DIRECTORY_MODE })
+    await fs.promises.writeFile(this.#note(cellId), '', { mode: FILE_MODE })
+  }
+
+  /** Never throws: what was built is good, and a start looks at the cell before it believes a note. */
+  remove(cellId: string): void {
+    try {
+      fs.rmSync(this.#note(cellId), { force: true })
+    } catch {
+      // The next start removes it.
+    }
+  }
+
+  /** The cells whose build or removal was interrupted by the end of an earlier process. Call it before the spool is emptied. */
+  left(): string[] {
+    const names = fs.existsSync(this.#spool) ? fs.readdirSync(this.#spool) : []
+    return names
+      .filter((name) => name.startsWith(this.#prefix))
+      .map((name) => name.slice(this.#prefix.length))
+      .filter(isCellId)
+  }
+
+  #note(cellId: string): string {
+    return path.join(this.#spool, this.#prefix + cellId)
+  }
+}
+
+/**
+ * New cells whose files are being built: a build can take long, and the catalog has the cell only after its end. A start after a
+ * crash removes the files that belong to no cell.
+ */
+export class UnfinishedCells {
+  readonly #notes: BuildNotes
+
+  constructor(notes: BuildNotes) {
+    this.#notes = notes
+  }
+
+  /** @param make makes the cell's files and its record; if it fails, it leaves neither */
+  async during<T>(cellId: string, make: () => Promise<T>): Promise<T> {
+    this.#notes.add(cellId)
+    try {
+      const made = await make()
+      this.#notes.remove(cellId)
+      return made
+    } catch (error) {
+      // If the catalog's disk failed, only the next start can tell whether the record is there.
+      if (!isCellError(error, 'cell_quarantined')) this.#notes.remove(cellId)
+      throw error
     }
   }
 }

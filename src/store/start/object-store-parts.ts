@@ -1,3 +1,4 @@
+import fs from 'node:fs/promises'
 import { BackupDestination } from '../../backup/archiver/backup-destination.ts'
 import { CatalogBackup } from '../../backup/catalog-backup.ts'
 import { BackupProgressTable } from '../../backup/changes/progress-table.ts'
@@ -7,16 +8,19 @@ import type { RecoveredCatalog } from '../../backup/recovery/catalog-recovery.ts
 import { VerificationTable } from '../../backup/verify/verification-table.ts'
 import { RetentionTable } from '../../backup/versions/retention/retention-table.ts'
 import { VersionFindings } from '../../backup/versions/version-findings.ts'
-import type { Catalog } from '../../catalog/catalog.ts'
+import { mapLimit } from '../../base/async/map-limit.ts'
+import type { StorePaths } from '../../base/files/store-paths.ts'
+import type { Catalog, UnknownCells } from '../../catalog/catalog.ts'
+import type { CellRegistry } from '../../catalog/cell-registry.ts'
 import type { LocalState } from '../../catalog/local-state.ts'
-import type { UnknownCells } from '../../catalog/unknown-cells.ts'
 import type { CellFiles } from '../open/cell-files.ts'
+import type { UnreadableCells } from '../open/unreadable-cells.ts'
 import type { StoreSettings } from '../settings/settings.ts'
-import { type LostCellsParts, lostCells } from './lost-cells.ts'
+import type { CellsFolder } from './cells-folder.ts'
 import type { PrefixEntry } from './prefix-entry.ts'
 
 /** What a store has if it has an object store. */
-export interface ObjectStoreParts {
+interface ObjectStoreParts {
   /** Where backups go, and how far they have come. */
   destination: BackupDestination
   catalogBackup: CatalogBackup
@@ -54,7 +58,7 @@ export function newObjectStoreParts(store: StoreAround): ObjectStoreParts {
   if (entry !== undefined) {
     entry.goesOnAfterOthers = () => {
       unknownCells.note({ from: 0, until: clock.now() })
-      destination.markNothingStored()
+      destination.setNothingStored()
     }
     entry.goesOnInDoubt = () => destination.endHistories()
   }
@@ -105,4 +109,50 @@ function newRecovery(store: StoreAround): BackgroundRecovery {
     random,
     log,
   })
+}
+
+interface LostCellsParts {
+  registry: CellRegistry
+  paths: StorePaths
+  cellsFolder: CellsFolder
+  unreadable: UnreadableCells
+}
+
+/** Questions to the system at a time: each takes a thread of the pool, which the fsyncs of commits need too. */
+const AT_ONCE = 4
+
+/**
+ * The cells of the catalog whose database is not on this machine, the one first that was made last. One `stat` for each cell,
+ * outside of the event loop. An unreadable cell is not lost.
+ *
+ * @throws `cells_missing` if nobody can say that they are lost
+ */
+async function lostCells(
+  { registry, paths, cellsFolder, unreadable }: LostCellsParts,
+  signal: AbortSignal,
+): Promise<string[]> {
+  const lost: string[] = []
+  const look = (id: string) => unreadable.lookAside(id, () => isHere(paths.cell(id).database))
+  let cursor: string | undefined
+  do {
+    const page = registry.list({ cursor, limit: registry.pageMax })
+    const here = await mapLimit(page.cells, AT_ONCE, async ({ id }) =>
+      signal.aborted ? undefined : await look(id),
+    )
+    for (const [i, { id }] of page.cells.entries()) if (here[i] === false) lost.push(id)
+    cursor = page.nextCursor ?? undefined
+  } while (cursor !== undefined && !signal.aborted)
+  if (lost.length > 0) cellsFolder.assertHere()
+  return lost.reverse()
+}
+
+/** @throws if that cannot be found out: what cannot be read is not lost */
+async function isHere(file: string): Promise<boolean> {
+  try {
+    await fs.stat(file)
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false
+    throw error
+  }
 }

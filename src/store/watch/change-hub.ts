@@ -2,15 +2,15 @@ import { randomBytes } from 'node:crypto'
 import { Emitter } from '../../base/async/emitter.ts'
 import { type Clock, setImmediate, type Timer } from '../../base/clock.ts'
 import type { Limits } from '../../base/options/limits.ts'
+import { COUNT, type Shape } from '../../base/options/option-shapes.ts'
 import { FairShares } from '../../engine/commits/fair-shares.ts'
 import type { CommitChanges } from '../../engine/watch/commit-recorder.ts'
 import { CellError } from '../../errors.ts'
 import { checkWatchOptions, filterOf, type ResetReason, type WatchOptions } from './cell-change.ts'
 import { ChangeStream, type OpenWindow } from './change-stream.ts'
 import { ChangeWindow } from './change-window.ts'
-import type { WatchSettings } from './watch-settings.ts'
 
-export interface ChangeHubParts {
+interface ChangeHubParts {
   settings: WatchSettings
   limits: Limits
   clock: Clock
@@ -190,4 +190,27 @@ class Wakeups {
     }
     this.#schedule()
   }
+}
+
+/** How much of the past is kept, for those who come back. */
+export interface WatchSettings {
+  /** Bytes of the newest commits of a watched cell; 1 MiB by default. */
+  cellBytesMax: number
+  /** Bytes of the commits of all watched cells; 64 MiB by default. Accounts have equal parts. */
+  totalBytesMax: number
+  /** Milliseconds after the last watch of a cell until its commits are no longer kept; a minute by default. */
+  keepMs: number
+}
+
+const MIB = 1_048_576
+export const DEFAULT_WATCH_SETTINGS: Readonly<WatchSettings> = {
+  cellBytesMax: MIB,
+  totalBytesMax: 64 * MIB,
+  keepMs: 60_000,
+}
+
+export const WATCH_SETTINGS: Shape<WatchSettings> = {
+  cellBytesMax: COUNT,
+  totalBytesMax: COUNT,
+  keepMs: COUNT,
 }

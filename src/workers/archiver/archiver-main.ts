@@ -7,14 +7,14 @@ import { BackupProgressTable } from '../../backup/changes/progress-table.ts'
 import { FileDatabaseReader } from '../../backup/create/database-reader.ts'
 import { EpochGuard } from '../../backup/fence/epoch-guard.ts'
 import { FencedObjectStore } from '../../backup/fence/fenced-object-store.ts'
-import { ObservedObjectStore } from '../../backup/object-store/observed-object-store.ts'
+import { ObservedObjectStore } from '../../backup/object-store/object-store-calls.ts'
 import { openObjectStore } from '../../backup/object-store/open-object-store.ts'
 import { RetentionTable } from '../../backup/versions/retention/retention-table.ts'
 import { VersionFindings } from '../../backup/versions/version-findings.ts'
 import { systemClock } from '../../base/clock.ts'
 import { StorePaths } from '../../base/files/store-paths.ts'
+import { joinWorkers } from '../../catalog/directory-lock.ts'
 import { LocalState } from '../../catalog/local-state.ts'
-import { joinWorkers } from '../../catalog/workers-lock.ts'
 import type {
   ArchiverJob,
   ArchiverSettings,
@@ -159,9 +159,9 @@ class ArchiverMain {
     }
   }
 
-  async #flush({ id, about }: Extract<ToArchiver, { type: 'flush' }>): Promise<void> {
+  async #flush({ id, cells }: Extract<ToArchiver, { type: 'flush' }>): Promise<void> {
     try {
-      const value = await this.#started.archiver.flush(undefined, { about })
+      const value = await this.#started.archiver.flush(undefined, { cells })
       send({ type: 'flushed', id, value, error: undefined })
     } catch (error) {
       send({ type: 'flushed', id, value: undefined, error: toWireError(error) })

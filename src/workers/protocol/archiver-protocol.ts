@@ -63,7 +63,7 @@ export type ToArchiver =
   | { type: 'epoch'; epoch: number }
   | { type: 'raise'; cellId: string; need: Need }
   /** Ship what the cells have committed. */
-  | { type: 'flush'; id: number; about?: readonly string[] | undefined }
+  | { type: 'flush'; id: number; cells?: readonly string[] | undefined }
   | { type: 'answer'; id: number; value: unknown; error: WireError | undefined }
   /** Does it still answer? */
   | { type: 'ping' }

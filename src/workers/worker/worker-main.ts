@@ -1,7 +1,7 @@
 import { packLogs } from '../../backup/changes/log/packed-logs.ts'
 import { setImmediate, systemClock } from '../../base/clock.ts'
 import { StorePaths } from '../../base/files/store-paths.ts'
-import { joinWorkers } from '../../catalog/workers-lock.ts'
+import { joinWorkers } from '../../catalog/directory-lock.ts'
 import { dieWithout, listenToNode, writeToNode } from '../protocol/child-side.ts'
 import { logToNode } from '../protocol/log-message.ts'
 import { Outbox } from '../protocol/outbox.ts'

@@ -5,7 +5,7 @@ import path from 'node:path'
 import zlib from 'node:zlib'
 import { pack } from 'tar-stream'
 import { describe, expect, test } from 'vitest'
-import { readArchive, readManifest } from '../../../src/backup/archive/archive-reader.ts'
+import { readArchive } from '../../../src/backup/archive/archive-reader.ts'
 import { writeArchive } from '../../../src/backup/archive/archive-writer.ts'
 import { walMember } from '../../../src/backup/archive/manifest.ts'
 import { Spool } from '../../../src/backup/archive/spool.ts'
@@ -18,6 +18,7 @@ import {
   manifestOf,
   memberOf,
   membersIn,
+  readManifest,
   receive,
 } from '../../support/backup/archives.ts'
 import { hasTools } from '../../support/backup/tools.ts'

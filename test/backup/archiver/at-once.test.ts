@@ -1,5 +1,5 @@
 import fs from 'node:fs'
-import { beforeEach, expect, test, vi } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { RestoreThreads } from '../../../src/backup/restore/threads/restore-threads.ts'
 import type { BackupProgressEvent } from '../../../src/backup/versions/backup-types.ts'
 import { parseVersion } from '../../../src/backup/versions/object-keys.ts'
@@ -7,16 +7,14 @@ import type { CellStore } from '../../../src/store/cell-store.ts'
 import type { Cell } from '../../../src/store/open/cell.ts'
 import { GatedStore, PassingStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
+import { perTest } from '../../support/per-test.ts'
 import { filesBelow } from '../../support/temp-directory.ts'
 import { turnsUntil } from '../../support/turns.ts'
 
 const MIB = 1_048_576
 
 const place = ScratchPlace.perTest()
-let gated: GatedStore
-beforeEach(() => {
-  gated = new GatedStore(place.folder())
-})
+const gated = perTest(() => new GatedStore(place.folder()))
 
 /** Cells with a row of their own each. */
 function ledgers(store: CellStore, count: number, extraBytes = 0): Cell[] {

@@ -1,6 +1,6 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { cellTurn } from '../../../src/backup/archiver/cell-turn.ts'
+import { cellTurn } from '../../../src/backup/archiver/cell-port.ts'
 import { JobQueue, type JobQueueLimits } from '../../../src/backup/archiver/job-queue.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 

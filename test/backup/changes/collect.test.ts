@@ -66,7 +66,7 @@ test('what a cell commits after its first backup is collected, with the times of
   expect(await collector.collect(ALL)).toMatchObject({ logs: [], isAll: true, withoutHistory: [cell.id] })
   // In each tick, a process with many of them names those alone that somebody asks for.
   const asked = { withoutHistory: [], withoutHistoryCount: 1 }
-  expect(await collector.collect({ ...ALL, about: ['another'] })).toMatchObject(asked)
+  expect(await collector.collect({ ...ALL, historyOf: ['another'] })).toMatchObject(asked)
   const { image, position } = await versionOf(store, cell)
   expect((await collector.collect(ALL)).logs).toEqual([])
   // What follows a version is later.
@@ -149,11 +149,11 @@ test('a cell that another process takes over during a collection is left to that
   }
   const closed = cells.slice(0, -1).map(({ id }) => id)
   const moved = [...trackers.unshipped].filter((id) => closed.includes(id)).at(-1) as string
-  const collection = collector.collect({ ...ALL, wanted: closed })
+  const collection = collector.collect({ ...ALL, awaited: closed })
   trackers.letGo(moved)
-  const { logs, whole } = await collection
+  const { logs, complete } = await collection
   expect(logs.map(({ cellId }) => cellId)).not.toContain(moved)
-  expect([...whole].sort()).toEqual(closed.filter((id) => id !== moved).sort())
+  expect([...complete].sort()).toEqual(closed.filter((id) => id !== moved).sort())
   expect(logs).toHaveLength(cells.length - 1)
 })
 

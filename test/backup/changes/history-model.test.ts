@@ -1,7 +1,7 @@
 import { describe, expect, test, vi } from 'vitest'
+import { UnshippedTimes } from '../../../src/backup/changes/history.ts'
 import { CellHistory } from '../../../src/backup/changes/log/cell-history.ts'
 import { KeptLogs } from '../../../src/backup/changes/log/kept-logs.ts'
-import { UnshippedTimes } from '../../../src/backup/changes/unshipped/unshipped-times.ts'
 import { Checkpoints } from '../../../src/engine/wal/checkpoints.ts'
 import { HistoryModel } from '../../support/backup/history-model.ts'
 import { countOf } from '../../support/counts.ts'

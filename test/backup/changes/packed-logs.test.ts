@@ -18,7 +18,7 @@ function collected(...pieces: LogPiece[]): CollectedLogs {
     withoutHistoryCount: 1,
     unreadable: ['a third'],
     asOf: NOW,
-    whole: ['cell'],
+    complete: ['cell'],
   }
 }
 
@@ -28,8 +28,8 @@ test('what was packed, and has been through JSON, is what was collected', () => 
     NOW + Math.floor(i / 3),
   ])
   const logs = collected(piece(1, [[8, NOW - 1]]), piece(2, []), piece(3, busy))
-  const { whole, ...sent }: CollectedLogs<PackedPiece> = JSON.parse(JSON.stringify(packLogs(logs)))
-  const look = { ...sent, look: 3, askedIn: 3, whole: { [String(whole)]: 3 } }
+  const { complete, ...sent }: CollectedLogs<PackedPiece> = JSON.parse(JSON.stringify(packLogs(logs)))
+  const look = { ...sent, look: 3, askedIn: 3, complete: { [String(complete)]: 3 } }
   expect(unpackLogs(look)).toEqual(lookOf(logs, 3))
 })
 

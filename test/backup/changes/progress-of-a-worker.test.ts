@@ -63,7 +63,7 @@ test('a cell that the node finds changed after a crash keeps what its worker has
   const tracker = new ChangeTracker(cellId, { ...parts, onChange: () => told.push(cellId) })
   const saved = progressOf(cellId)
   ofWorker.save(saved)
-  tracker.markChanged()
+  tracker.setChanged()
   expect(ofWorker.find(cellId)).toEqual({
     ...saved,
     dirty: true,
@@ -77,7 +77,7 @@ test('a cell without a row that is found changed is due one interval from now', 
   const { paths, ofNode } = openTables()
   const cellId = newCellId()
   const clock = new FakeClock()
-  new ChangeTracker(cellId, trackerParts(paths.cell(cellId), ofNode, clock)).markChanged()
+  new ChangeTracker(cellId, trackerParts(paths.cell(cellId), ofNode, clock)).setChanged()
   expect(ofNode.find(cellId)).toMatchObject({
     chain: null,
     dirty: true,
@@ -144,9 +144,9 @@ describe('A worker that first takes what had come before from the node', () => {
   }
 
   test('has every cell changed, and no chain and no history go on, once it hears that nothing is stored where backups go (invariant 14)', () => {
-    ofNode.markNothingStored()
+    ofNode.setNothingStored()
     storeVersions()
-    trackers.markNothingStored()
+    trackers.setNothingStored()
     const changed = { dirty: true, dirtySinceSnapshot: true }
     for (const cellId of Object.values(cellIds))
       expect(ofNode.find(cellId)).toMatchObject({ ...changed, chain: null, history: null, storedTo: null })
@@ -161,7 +161,7 @@ describe('A worker that first takes what had come before from the node', () => {
     for (const cellId of Object.values(cellIds)) expect(ofNode.find(cellId).history).toBeNull()
   })
 
-  test.each(['markNothingStored', 'endHistories'] as const)(
+  test.each(['setNothingStored', 'endHistories'] as const)(
     'gives no commit a time before those of the history that has ended (%s)',
     (end) => {
       ofNode[end]()

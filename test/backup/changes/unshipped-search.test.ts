@@ -2,7 +2,7 @@ import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import type { BackupProgress } from '../../../src/backup/changes/backup-progress.ts'
 import type { CollectedLook } from '../../../src/backup/changes/log/cell-log.ts'
-import { UnshippedSearch } from '../../../src/backup/changes/unshipped/unshipped-search.ts'
+import { UnshippedSearch } from '../../../src/backup/changes/unshipped-search.ts'
 import type { CellPaths } from '../../../src/base/files/store-paths.ts'
 import { silentLog } from '../../../src/base/log.ts'
 
@@ -34,14 +34,14 @@ describe('The search for unshipped cells', () => {
     )
     const wanted = ['a']
     // No process has a cell open yet: each says that this is all.
-    const all = async () => ({ ...(await nothing()), whole: { a: 1 } })
-    expect(await search.collect({ wanted }, all)).toMatchObject({ isAll: false, whole: {} })
+    const all = async () => ({ ...(await nothing()), complete: { a: 1 } })
+    expect(await search.collect({ awaited: wanted }, all)).toMatchObject({ isAll: false, complete: {} })
     // A process has ended meanwhile: nobody looks for the cells of others yet.
     await search.search((cellId) => cellId === 'b')
-    expect(await search.collect({ wanted }, all)).toMatchObject({ isAll: false, whole: {} })
+    expect(await search.collect({ awaited: wanted }, all)).toMatchObject({ isAll: false, complete: {} })
     await search.search()
     await settled()
-    expect(await search.collect({ wanted }, all)).toMatchObject({ isAll: true, whole: { a: 1 } })
+    expect(await search.collect({ awaited: wanted }, all)).toMatchObject({ isAll: true, complete: { a: 1 } })
   })
 
   test('is over once all that were found were looked at', async () => {
@@ -157,7 +157,7 @@ describe('The search for unshipped cells', () => {
       withoutHistory: ['b'],
     }))
     expect(collected).toMatchObject({ isAll: true, withoutHistory: ['b', 'a'] })
-    const asked = await search.collect({ about: ['b', 'c'] }, nothing)
+    const asked = await search.collect({ historyOf: ['b', 'c'] }, nothing)
     expect(asked).toMatchObject({ withoutHistory: ['b'], withoutHistoryCount: 2 })
     expect(looked).toEqual([])
   })
@@ -188,7 +188,7 @@ async function nothing(): Promise<CollectedLook> {
     asOf: 0,
     look: 1,
     askedIn: 1,
-    whole: {},
+    complete: {},
   }
 }
 

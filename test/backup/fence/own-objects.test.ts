@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { OwnObjects } from '../../../src/backup/fence/own-objects.ts'
+import { OwnObjects } from '../../../src/backup/fence/fenced-object-store.ts'
 import type { ObjectEntry } from '../../../src/backup/object-store/object-store.ts'
 
 const KEYS_MAX = 512

@@ -2,7 +2,6 @@ import fs from 'node:fs'
 import path from 'node:path'
 import Database from 'better-sqlite3'
 import { describe, expect, test } from 'vitest'
-import { readManifest } from '../../../src/backup/archive/archive-reader.ts'
 import type {
   GetOptions,
   ListOptions,
@@ -10,7 +9,7 @@ import type {
   ObjectEntry,
   ObjectStore,
 } from '../../../src/backup/object-store/object-store.ts'
-import { archiveOf } from '../../support/backup/archives.ts'
+import { archiveOf, readManifest } from '../../support/backup/archives.ts'
 import {
   CorruptingStore,
   FailingStore,

@@ -2,8 +2,12 @@ import fs from 'node:fs'
 import path from 'node:path'
 import Database from 'better-sqlite3'
 import { describe, expect, test } from 'vitest'
-import { type DatabaseContents, examineDatabase } from '../../../src/backup/restore/build/examine-database.ts'
-import { proveDatabase, withDatabase } from '../../../src/backup/restore/build/restore-database.ts'
+import {
+  type DatabaseContents,
+  examineDatabase,
+  proveDatabase,
+  withDatabase,
+} from '../../../src/backup/restore/build/restore-database.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 import { thrownBy } from '../../support/thrown.ts'
 

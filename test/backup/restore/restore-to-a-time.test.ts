@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
-import type { BackupInfo } from '../../../src/backup/versions/version-index.ts'
+import type { BackupInfo } from '../../../src/backup/versions/backup-types.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import type { Cell } from '../../../src/store/open/cell.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'

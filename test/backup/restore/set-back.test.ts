@@ -1,14 +1,12 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { KeptLog } from '../../support/kept-log.ts'
+import { perTest } from '../../support/per-test.ts'
 
 const place = ScratchPlace.perTest()
-let log: KeptLog
-beforeEach(() => {
-  log = new KeptLog()
-})
+const log = perTest(() => new KeptLog())
 
 /** Two versions of a cell whose files are lost then, and not the machine. */
 async function loseFiles() {

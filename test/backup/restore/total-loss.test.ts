@@ -2,9 +2,9 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
-import { readManifest } from '../../../src/backup/archive/archive-reader.ts'
 import { bufferBody, type ObjectStore } from '../../../src/backup/object-store/object-store.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
+import { readManifest } from '../../support/backup/archives.ts'
 import {
   FailingStore,
   GatedStore,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { backedUpTo } from '../../../src/backup/shipping/stored/backed-up-to.ts'
+import { backedUpTo } from '../../../src/backup/shipping/shipping-status.ts'
 import { FailingStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { until } from '../../support/until.ts'

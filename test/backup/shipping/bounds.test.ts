@@ -12,12 +12,11 @@ import {
 import type { CellContents } from '../../../src/backup/restore/install/restored-mark.ts'
 import { restorableRanges } from '../../../src/backup/restore/target/restorable-ranges.ts'
 import { type RestoreTarget, RestoreTargets } from '../../../src/backup/restore/target/restore-target.ts'
-import { collectLog } from '../../../src/backup/shipping/cell-pieces.ts'
+import { joinLog } from '../../../src/backup/shipping/cell-pieces.ts'
 import { makeLogObject } from '../../../src/backup/shipping/log/log-object.ts'
-import { ShippingOrder } from '../../../src/backup/shipping/shipping-order.ts'
+import { ShippingOrder, selectLogs } from '../../../src/backup/shipping/log-selection.ts'
 import { sha256OfObject } from '../../../src/backup/shipping/stored/last-log.ts'
 import { LogIndex } from '../../../src/backup/shipping/stored/log-index.ts'
-import { selectLogs } from '../../../src/backup/shipping/stored/log-selection.ts'
 import { logKey, versionOf } from '../../../src/backup/versions/object-keys.ts'
 import type { VersionIndex } from '../../../src/backup/versions/version-index.ts'
 import { PassingStore } from '../../support/backup/object-store-decorators.ts'
@@ -93,7 +92,7 @@ describe('A restore to a time', () => {
     await put(2, [cell.unshipped() as UnshippedLog], completeTo)
     const { cellId, history } = cell
     const wanted = { cellId, history, sequence: 0, after: null }
-    const { wals } = await collectLog(new LogIndex(store, storeId), wanted, { until: time })
+    const { wals } = await joinLog(new LogIndex(store, storeId), wanted, { until: time })
     return wals.length
   }
 

@@ -118,7 +118,7 @@ interface Waits {
 
 function confirm({ cellId }: WalCell): Waits {
   const replication = new Replication({
-    flush: (id, signal) => node.shipper.flush(signal, { about: [id] }),
+    flush: (id, signal) => node.shipper.flush(signal, { cells: [id] }),
     ensureLocal: async () => {},
     backUp: async () => {},
     storeCatalog: async () => {},

@@ -3,7 +3,7 @@ import path from 'node:path'
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { UnshippedLog } from '../../../src/backup/changes/log/cell-log.ts'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
-import { type CellLog, collectLog } from '../../../src/backup/shipping/cell-pieces.ts'
+import { type CellLog, joinLog } from '../../../src/backup/shipping/cell-pieces.ts'
 import { completeTo, type LogManifest } from '../../../src/backup/shipping/log/log-manifest.ts'
 import { makeLogObject } from '../../../src/backup/shipping/log/log-object.ts'
 import { LogIndex } from '../../../src/backup/shipping/stored/log-index.ts'
@@ -73,7 +73,7 @@ async function collect({ pieces: [piece] }: UnshippedLog, after: string | null):
   const { cellId, history } = cell
   const through = { sequence: 1, frames: piece?.to as number, after }
   const until = clock.now() + 1_000
-  return await collectLog(
+  return await joinLog(
     new LogIndex(store, storeId, () => 9),
     { cellId, history, sequence: 0, after: null },
     { until, through },
@@ -131,7 +131,7 @@ describe('What a quiet cell committed up to a time', () => {
   const collectUpTo = (time: number) => {
     const { cellId, history } = cell
     const index = new LogIndex(store, storeId, () => 9)
-    return collectLog(index, { cellId, history, sequence: 0, after: null }, { until: time })
+    return joinLog(index, { cellId, history, sequence: 0, after: null }, { until: time })
   }
 
   test('is all known once a later object is complete; those after it are not read', async () => {

@@ -100,20 +100,20 @@ describe('A flush', () => {
     await node.start()
     node.cells.withoutHistory = upTo(1_000).map((n) => `cell ${n}`)
     await node.pass(10_000)
-    expect(node.cells.about).toEqual([])
+    expect(node.cells.historyOf).toEqual([])
     expect(node.shipper.state.withoutHistory).toBe(1_000)
     const flushes = [
-      node.shipper.flush(undefined, { about: ['cell 7'] }),
-      node.shipper.flush(undefined, { about: ['cell 1001', 'cell 8'] }),
+      node.shipper.flush(undefined, { cells: ['cell 7'] }),
+      node.shipper.flush(undefined, { cells: ['cell 1001', 'cell 8'] }),
     ]
     for (const flush of flushes)
       expect(await node.fence.settled(flush)).toEqual({
         withoutHistory: ['cell 7', 'cell 8'],
         unreadable: [],
       })
-    expect(node.cells.about).toEqual(['cell 7', 'cell 1001', 'cell 8'])
+    expect(node.cells.historyOf).toEqual(['cell 7', 'cell 1001', 'cell 8'])
     const all = await node.fence.settled(
-      Promise.all([node.shipper.flush(), node.shipper.flush(undefined, { about: [] })]),
+      Promise.all([node.shipper.flush(), node.shipper.flush(undefined, { cells: [] })]),
     )
     expect(all[0]?.withoutHistory).toHaveLength(1_000)
     await node.stop()

@@ -2,8 +2,7 @@ import { execFile } from 'node:child_process'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { describe, expect, test } from 'vitest'
-import { type LogRef, LogRefs, type LogRun } from '../../../src/backup/shipping/log/log-refs.ts'
-import { LogSizes } from '../../../src/backup/shipping/log/log-sizes.ts'
+import { type LogRef, LogRefs, type LogRun, LogSizes } from '../../../src/backup/shipping/log/log-refs.ts'
 import { logKey } from '../../../src/backup/versions/object-keys.ts'
 
 const PROGRAM = path.join(import.meta.dirname, '../../support/read-long-row.ts')

@@ -2,10 +2,8 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { beforeEach, expect, test } from 'vitest'
 import type { BackupDestination } from '../../../src/backup/archiver/backup-destination.ts'
-import { LogRetention } from '../../../src/backup/shipping/stored/log-retention.ts'
+import { LogRetention, VersionCover } from '../../../src/backup/shipping/stored/log-retention.ts'
 import { readLogManifest } from '../../../src/backup/shipping/stored/stored-log.ts'
-import { VersionCover } from '../../../src/backup/shipping/stored/version-cover.ts'
-import type { Removing } from '../../../src/backup/versions/retention/removals.ts'
 import { Retention } from '../../../src/backup/versions/retention/retention.ts'
 import { RetentionTable } from '../../../src/backup/versions/retention/retention-table.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
@@ -57,17 +55,7 @@ async function round(horizon: () => number | undefined = plainHorizon): Promise<
 async function prune(cellId: string): Promise<void> {
   const destination = store.core.destination as BackupDestination
   const table = new RetentionTable(store.core.state)
-  const { restores } = destination
-  const removing: Removing = (id, run) => restores.removing(id, run)
-  const removalsEnded = async () => {}
-  const parts = {
-    ...destination,
-    table,
-    historyMs: HISTORY_MS,
-    removing,
-    removalsEnded,
-    endRemovals: removalsEnded,
-  }
+  const parts = { ...destination, table, historyMs: HISTORY_MS, settled: async () => {} }
   await new Retention(parts).prune(cellId)
 }
 

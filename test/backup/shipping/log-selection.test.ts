@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { LogPiece, UnshippedLog } from '../../../src/backup/changes/log/cell-log.ts'
-import { ShippingOrder } from '../../../src/backup/shipping/shipping-order.ts'
-import { selectLogs } from '../../../src/backup/shipping/stored/log-selection.ts'
+import { ShippingOrder, selectLogs } from '../../../src/backup/shipping/log-selection.ts'
 
 function log(accountId: string | null, cellId: string, pieces = 1): UnshippedLog {
   const piece = { salts: '', pageSize: 4_096, from: 0, to: 1, path: cellId, commits: [[1, 1]] }

@@ -3,7 +3,7 @@ import {
   EPOCHS_AHEAD,
   EPOCHS_LOOKED_AT,
   newestUnlisted,
-} from '../../../src/backup/shipping/stored/unlisted-logs.ts'
+} from '../../../src/backup/shipping/stored/last-log.ts'
 import type { LogNumber } from '../../../src/backup/versions/object-keys.ts'
 
 /** What is stored, and which places were looked at. */

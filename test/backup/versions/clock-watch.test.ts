@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { ClockWatch } from '../../../src/backup/versions/clock-watch.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 import { perTest } from '../../support/per-test.ts'
@@ -7,10 +7,7 @@ const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 
 const clock = perTest(() => new FakeClock())
-let watch: ClockWatch
-beforeEach(() => {
-  watch = new ClockWatch(clock, DAY_MS)
-})
+const watch = perTest(() => new ClockWatch(clock, DAY_MS))
 
 describe('The watch on the wall clock', () => {
   test.for([2 * HOUR_MS, -2 * HOUR_MS])('holds back for a day once somebody has set it by %i ms', (ms) => {

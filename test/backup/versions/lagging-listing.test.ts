@@ -1,16 +1,14 @@
-import { beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { LaggingStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { KeptLog } from '../../support/kept-log.ts'
+import { perTest } from '../../support/per-test.ts'
 import { filesBelow } from '../../support/temp-directory.ts'
 
 const DAY_MS = 86_400_000
 
 const place = ScratchPlace.perTest()
-let log: KeptLog
-beforeEach(() => {
-  log = new KeptLog()
-})
+const log = perTest(() => new KeptLog())
 
 function newestOf(id: string): string {
   return filesBelow(place.objects)

@@ -1,9 +1,10 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { KeptLog } from '../../support/kept-log.ts'
+import { perTest } from '../../support/per-test.ts'
 import { filesBelow } from '../../support/temp-directory.ts'
 
 const DAY_MS = 86_400_000
@@ -11,10 +12,7 @@ const DAY_MS = 86_400_000
 const keep = 'all:1h'
 
 const place = ScratchPlace.perTest()
-let log: KeptLog
-beforeEach(() => {
-  log = new KeptLog()
-})
+const log = perTest(() => new KeptLog())
 
 /** Marks, and removes what was marked. */
 async function pruneFully(store: CellStore, id: string) {

@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest'
-import { RestoresInProgress } from '../../../src/backup/restore/restores-in-progress.ts'
 import type { Retention } from '../../../src/backup/versions/retention/retention.ts'
+import { WorkInProgress } from '../../../src/backup/versions/work-in-progress.ts'
 import { agedVersions } from '../../support/backup/aged-versions.ts'
 import { GatedStore } from '../../support/backup/object-store-decorators.ts'
 import { ScratchPlace } from '../../support/backup/scratch-store.ts'
@@ -22,7 +22,7 @@ test.each([
   gated.gates = (call, key) => call === 'delete' && key.includes('/backup-')
   const pruned = how === 'a backup began' ? store.backups.snapshot(cell.id) : retention.prune(cell.id)
   await gated.arrival()
-  const ended = vi.spyOn(RestoresInProgress.prototype, 'endRemovals')
+  const ended = vi.spyOn(WorkInProgress.prototype, 'endRemovals')
   const kept =
     what === 'proof'
       ? store.backups.verify(cell.id, { version: oldest })

@@ -1,22 +1,20 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { setImmediate } from 'node:timers/promises'
-import { beforeEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { CellError } from '../../../src/errors.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import type { StoreOptions } from '../../../src/store/settings/store-options.ts'
 import { GatedStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, ScratchPlace } from '../../support/backup/scratch-store.ts'
+import { perTest } from '../../support/per-test.ts'
 import { filesBelow } from '../../support/temp-directory.ts'
 
 const HOUR_MS = 3_600_000
 
 // Decision 13: a purge removes the objects of a deleted cell with their notes, and its local rows.
 const place = ScratchPlace.perTest()
-let gated: GatedStore
-beforeEach(() => {
-  gated = new GatedStore(place.folder())
-})
+const gated = perTest(() => new GatedStore(place.folder()))
 
 const left = (id: string) => filesBelow(place.objects).filter((file) => file.includes(id))
 

@@ -241,6 +241,19 @@ export function ownerClientContract(name: string, make: () => Promise<ClientUnde
         expect(answer.rows).toEqual([{ a: 1 }])
       })
 
+      test('runs a batch as one, and nothing once it is given up', async () => {
+        await newAccount()
+        const cell = await newCell()
+        const statements = (...texts: string[]) => ({ cell, operations: texts.map((sql) => ({ sql })) })
+        const results = await client.batch(statements('CREATE TABLE t (a)', 'INSERT INTO t VALUES (1)'))
+        expect(results).toMatchObject([{ columns: [] }, { changes: 1 }])
+        const failed = client.batch(statements('DELETE FROM t', 'SELECT b FROM t'))
+        expect(await rejectedBy(failed)).toMatchObject({ code: 'sql_error', details: { index: 1 } })
+        const signal = AbortSignal.abort()
+        await expect(client.sql({ cell, sql: 'DROP TABLE t' }, { signal })).rejects.toThrow()
+        expect((await client.sql({ cell, sql: 'SELECT a FROM t' })).rows).toEqual([{ a: 1 }])
+      })
+
       test('takes an answer of megabytes', async () => {
         await newAccount()
         const sql = "SELECT printf('%.*c', 3000000, 'x') AS x"

@@ -32,6 +32,47 @@ async function storeWithClient(options: Parameters<typeof temporaryStore>[0] = {
 }
 
 describe('the client of a remote node', () => {
+  const statements = (cell: string, ...texts: string[]) => ({
+    cell,
+    operations: texts.map((sql) => ({ sql })),
+  })
+
+  test('binds parameters of every kind, runs a batch as one, and nothing once it is given up', async () => {
+    const { client } = await storeWithClient()
+    const cell = (await client.createCell({ name: 'acme' })).id
+    const params = [
+      { type: 'integer', value: '9223372036854775807' },
+      { type: 'real', value: 1 },
+      null,
+      'line\nbreak \u0000 ✓',
+      { type: 'blob', base64: 'AAE=' },
+    ]
+    const sql = 'SELECT ? AS a, typeof(?) AS b, ? AS c, ? AS d, ? AS e'
+    expect((await client.sql({ cell, sql, params })).rows).toEqual([
+      { a: '9223372036854775807', b: 'real', c: null, d: params[3], e: params[4] },
+    ])
+    expect((await client.sql({ cell, sql: 'SELECT :a AS a', params: { a: 1 } })).rows).toEqual([{ a: 1 }])
+    await client.batch(statements(cell, 'CREATE TABLE t (a)', 'INSERT INTO t VALUES (1)'))
+    const failed = client.batch(statements(cell, 'DELETE FROM t', 'SELECT b FROM t'))
+    expect(await rejectedBy(failed)).toMatchObject({ code: 'sql_error', details: { index: 1 } })
+    const signal = AbortSignal.abort()
+    await expect(client.sql({ cell, sql: 'DROP TABLE t' }, { signal })).rejects.toThrow()
+    expect((await client.sql({ cell, sql: 'SELECT a FROM t' })).rows).toEqual([{ a: 1 }])
+  })
+
+  test('makes and revokes keys, and deletes cells', async () => {
+    const { client } = await storeWithClient()
+    const { id, key, ...made } = await client.createKey({ name: 'laptop' })
+    expect(await client.listKeys({})).toContainEqual({ ...made, id, last_used_at: null })
+    expect(key).toMatch(/^cell_sk_/)
+    expect(await client.revokeKey({ id })).toMatchObject({ id, revoked: true })
+    expect((await client.listKeys({})).map((each) => each.id)).not.toContain(id)
+    const cell = (await client.createCell({ name: 'acme' })).id
+    expect(await client.deleteCell({ cell })).toEqual({ id: cell, deleted: true })
+    const ask = client.sql({ cell, sql: 'SELECT 1' })
+    expect(await rejectedBy(ask)).toMatchObject({ code: 'cell_not_found' })
+  })
+
   test('lists more keys and cells than a page holds, and only those of its account', async () => {
     const { store, account, client } = await storeWithClient({ limits: { pageMax: 3 } })
     store.createCell({ accountId: store.accounts.create().id })

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { splitTyped } from '../../../src/cli/sql/typed-statements.ts'
+import { splitTyped } from '../../../src/cli/sql/shell.ts'
 
 describe('what a person has typed', () => {
   test.each([

@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto'
-import { type Received, readArchive } from '../../../src/backup/archive/archive-reader.ts'
+import { type Received, readArchive, readFirstMember } from '../../../src/backup/archive/archive-reader.ts'
 import {
   type ArchiveOptions,
   type MemberSource,
   writeArchive,
 } from '../../../src/backup/archive/archive-writer.ts'
 import type { Manifest } from '../../../src/backup/archive/manifest.ts'
+import { decodeManifest } from '../../../src/backup/archive/manifest-decoder.ts'
 import { Spool } from '../../../src/backup/archive/spool.ts'
 import { tempDirectory } from '../temp-directory.ts'
 
@@ -55,6 +56,12 @@ export async function archiveOf(
   } finally {
     await spool.dispose()
   }
+}
+
+/** As `readFirstMember`. */
+export async function readManifest(head: Buffer, isAll: boolean): Promise<Manifest | undefined> {
+  const first = await readFirstMember(head, isAll)
+  return first && decodeManifest(first.json)
 }
 
 /** Reads an archive that comes in chunks of some size. */

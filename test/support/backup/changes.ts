@@ -1,6 +1,5 @@
 import type { BackupProgress } from '../../../src/backup/changes/backup-progress.ts'
-import { ChangedCells } from '../../../src/backup/changes/changed-cells.ts'
-import { BackupProgressTable } from '../../../src/backup/changes/progress-table.ts'
+import { BackupProgressTable, ChangedCells } from '../../../src/backup/changes/progress-table.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 
 /** What the schedule would see of a store's cells. */

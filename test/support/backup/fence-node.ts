@@ -1,7 +1,7 @@
 import { EpochGuard } from '../../../src/backup/fence/epoch-guard.ts'
 import { EpochHolder, type HolderWait } from '../../../src/backup/fence/epoch-holder.ts'
 import { FencedObjectStore } from '../../../src/backup/fence/fenced-object-store.ts'
-import { type HolderPlace, placeHere } from '../../../src/backup/fence/holder-state.ts'
+import { type HolderPlace, placeHere } from '../../../src/backup/fence/holder-record.ts'
 import type { ObjectStore } from '../../../src/backup/object-store/object-store.ts'
 import { StorePaths } from '../../../src/base/files/store-paths.ts'
 import { RememberedObjectStore } from '../../../src/catalog/remembered-object-store.ts'

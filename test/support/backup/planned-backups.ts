@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Need } from '../../../src/backup/archiver/job.ts'
 import { type BackupProgress, untouched } from '../../../src/backup/changes/backup-progress.ts'
-import type { ChangedCells } from '../../../src/backup/changes/changed-cells.ts'
+import type { ChangedCells } from '../../../src/backup/changes/progress-table.ts'
 import { BackupSchedule, type ScheduleSettings } from '../../../src/backup/schedule/schedule.ts'
 import type { BackupResult } from '../../../src/backup/versions/backup-types.ts'
 import { CellError } from '../../../src/errors.ts'

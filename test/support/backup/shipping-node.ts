@@ -25,8 +25,8 @@ import { WalCell } from './wal-cell.ts'
 export class WalCells implements LogPort {
   readonly all: WalCell[] = []
   collects = 0
-  /** What the last look was about. */
-  about: readonly string[] | undefined
+  /** Of which cells the last look was asked whether they have a history. */
+  historyOf: readonly string[] | undefined
   withoutHistory: string[] = []
   /** Of one look, unless it asks for all. */
   cellsMax = Number.POSITIVE_INFINITY
@@ -49,15 +49,15 @@ export class WalCells implements LogPort {
 
   async hurryLook(): Promise<void> {}
 
-  protected begin({ about }: CollectLimits): void {
+  protected begin({ historyOf }: CollectLimits): void {
     this.collects++
-    this.about = about
+    this.historyOf = historyOf
     this.onCollect()
   }
 
   /** What a process has that has some of the cells. */
   async collectOf(
-    { cellsMax, bytesMax, except = [], about, wanted = [] }: CollectLimits,
+    { cellsMax, bytesMax, except = [], historyOf, awaited = [] }: CollectLimits,
     cells: readonly WalCell[],
   ): Promise<CollectedLogs> {
     const unreadable = cells.map(({ cellId }) => cellId).filter((cellId) => except.includes(cellId))
@@ -80,11 +80,11 @@ export class WalCells implements LogPort {
       logs,
       isAll: isAll && !this.isSearching,
       hasMore: !isAll,
-      withoutHistory: about ? among(this.withoutHistory, about) : this.withoutHistory,
+      withoutHistory: historyOf ? among(this.withoutHistory, historyOf) : this.withoutHistory,
       withoutHistoryCount: this.withoutHistory.length,
       unreadable,
       asOf,
-      whole: wanted.filter((id) => found.slice(logs.length).every(({ cellId }) => cellId !== id)),
+      complete: awaited.filter((id) => found.slice(logs.length).every(({ cellId }) => cellId !== id)),
     }
     return JSON.parse(JSON.stringify(collected))
   }

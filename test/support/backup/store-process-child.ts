@@ -1,7 +1,7 @@
 import type { BackupDestination } from '../../../src/backup/archiver/backup-destination.ts'
 import { ChangeTracker } from '../../../src/backup/changes/change-tracker.ts'
 import type { CellCuts } from '../../../src/backup/changes/log/cell-cuts.ts'
-import { OpenCellCuts } from '../../../src/backup/changes/log/open-cell-cuts.ts'
+import { OpenCellCuts } from '../../../src/backup/changes/log/cell-cutter.ts'
 import { BackupProgressTable } from '../../../src/backup/changes/progress-table.ts'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
 import { openObjectStore } from '../../../src/backup/object-store/open-object-store.ts'

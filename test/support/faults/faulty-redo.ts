@@ -8,8 +8,8 @@ import {
   HEAD_BYTES,
   type LogEntry,
   type LogRecord,
+  readLog,
 } from '../../../src/commit-log/log-format.ts'
-import { readLog } from '../../../src/commit-log/log-reader.ts'
 import { removeLogs } from '../../../src/commit-log/redo.ts'
 
 /** Ways to get the redo of commit logs wrong, below a folder with a store in `data`. */

@@ -159,7 +159,7 @@ export class ScriptedWorker implements WorkerHandle {
       withoutHistoryCount: 0,
       unreadable: [],
       asOf: 0,
-      whole: [],
+      complete: [],
     })
   }
 

@@ -2,6 +2,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { StorePaths } from '../../../src/base/files/store-paths.ts'
+import { CellError } from '../../../src/errors.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 import { openWorkerStore, WorkerStore } from '../../support/worker-store.ts'
 
@@ -20,13 +21,21 @@ async function filled({ service, store }: WorkerStore, mebibytes: number) {
   return { id, rows }
 }
 
-test.each([256, 300])(
-  'two restores of cells over 4 MiB at once end no worker that has %i MiB of memory',
-  async (memory) => {
+test.each([
+  [1, 256],
+  [2, 256],
+  [2, 300],
+  [3, 1_024],
+])(
+  'restores of %i cells over 4 MiB at once, each on a thread, end no worker that has %i MiB of memory',
+  async (count, memory) => {
     const node = await openWorkerStore({ service: { limits: { memoryMax: memory * MIB, blockMs: 60_000 } } })
-    const cells = [await filled(node, 6), await filled(node, 6)]
+    const cells = []
+    for (let i = 0; i < count; i++) cells.push(await filled(node, 6))
     for (const { id } of cells) await node.service.execute(id, { op: 'sql', sql: 'DELETE FROM t' })
     await Promise.all(cells.map(({ id }) => node.service.backups.restore(id)))
+    const left = fs.readdirSync(node.store.paths.spool).filter((name) => name.startsWith('restore-'))
+    expect(left).toEqual([])
     for (const { id, rows } of cells) expect((await node.service.execute(id, sum)).rows).toEqual(rows)
     expect(node.lostWorkers).toEqual([])
   },
@@ -47,4 +56,34 @@ test('after a total loss, many cells over 4 MiB that are asked for at once all c
   const answers = await Promise.all(cells.map(({ id }) => node.service.execute(id, sum)))
   expect(answers.map(({ rows }) => rows)).toEqual(cells.map(({ rows }) => rows))
   expect(node.lostWorkers).toEqual([])
+})
+
+test('a restore that is refused for its size changes nothing', async () => {
+  const node = await openWorkerStore()
+  const { id } = node.store.createCell()
+  await node.service.execute(id, { op: 'sql', sql: 'CREATE TABLE t AS SELECT zeroblob(500000) AS x' })
+  await node.service.backups.snapshot(id)
+  await node.service.execute(id, { op: 'sql', sql: 'DROP TABLE t' })
+  const { version } = await node.service.backups.snapshot(id)
+  const asked: number[] = []
+  const permit = {
+    check: () => {},
+    checkBuilt: (bytes: number) => {
+      asked.push(bytes)
+      throw new CellError('quota_exceeded', 'It is too large.', { limit: 1 })
+    },
+  }
+  const [, large] = (await node.service.backups.list(id, {})).backups
+  await expect(
+    node.service.backups.restore(id, { permit, version: large?.version ?? '' }),
+  ).rejects.toMatchObject({
+    code: 'quota_exceeded',
+    details: { limit: 1 },
+  })
+  expect(asked).toEqual([expect.any(Number)])
+  expect(asked[0]).toBeGreaterThan(500_000)
+  expect((await node.service.backups.list(id, {})).backups[0]?.version).toBe(version)
+  await expect(node.service.execute(id, { op: 'sql', sql: 'SELECT x FROM t' })).rejects.toThrow(
+    'no such table',
+  )
 })

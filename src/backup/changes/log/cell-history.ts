@@ -2,6 +2,8 @@ import { randomUUID } from 'node:crypto'
 import type { Clock } from '../../../base/clock.ts'
 import type { CellPaths } from '../../../base/files/store-paths.ts'
 import type { CellDatabase } from '../../../engine/cell-database.ts'
+import type { CommitTime } from '../../../engine/wal/commit-times.ts'
+import { walBytes } from '../../../engine/wal/wal-file.ts'
 import type { BackupProgress } from '../backup-progress.ts'
 import { type FileFingerprint, fingerprintOf } from '../file-fingerprint.ts'
 import {
@@ -11,16 +13,14 @@ import {
   isTakenBack,
   isUntouchedSince,
   type Place,
+  UnshippedTimes,
   unshippedSegments,
 } from '../history.ts'
-import { takePieces, type UnshippedPieces } from '../unshipped/unshipped-pieces.ts'
-import { UnshippedTimes } from '../unshipped/unshipped-times.ts'
-import type { LogPosition, ShippedPlace } from './cell-log.ts'
-import type { KeptLogs } from './kept-logs.ts'
+import type { LogPiece, LogPosition, ShippedPlace } from './cell-log.ts'
+import { findUnkeptLog, type KeptLogs, unkeptLogOf } from './kept-logs.ts'
 import type { Segment } from './segments.ts'
-import { findUnkeptLog, unkeptLogOf } from './unkept-log.ts'
 
-export interface CellHistoryParts {
+interface CellHistoryParts {
   progress: BackupProgress
   paths: CellPaths
   logs: KeptLogs
@@ -310,4 +310,51 @@ export class CellHistory {
     this.#last = times?.now() ?? this.#parts.clock.now()
     return this.#last
   }
+}
+
+/** What a cell has not shipped yet, or as much of it as there is room for. */
+interface UnshippedPieces {
+  pieces: LogPiece[]
+  bytes: number
+  /** Whether there was no room for some of it. */
+  hasMore: boolean
+}
+
+/** The live log, or a segment. */
+type LogWithFrames = Pick<Segment, 'sequence' | 'frames' | 'pageSize' | 'salts' | 'path'>
+
+/**
+ * Takes what follows a place, commit by commit.
+ *
+ * @param room the most bytes, unless the first commit has more
+ * @param commitsOf those of a log's frames; the last one has all frames
+ * @returns the pieces, and the place at which they end
+ */
+function takePieces(
+  logs: readonly LogWithFrames[],
+  from: Place,
+  room: number,
+  commitsOf: (log: LogWithFrames, from: number) => CommitTime[],
+): UnshippedPieces & { end: Place } {
+  const pieces: LogPiece[] = []
+  let bytes = 0
+  let end: Place = { sequence: from.sequence, frames: from.frames }
+  for (const log of logs) {
+    const { sequence, salts, pageSize, path } = log
+    const begin = end.sequence === sequence ? end.frames : 0
+    if (begin >= log.frames) continue
+    const bytesUpTo = (frames: number) =>
+      walBytes(frames, pageSize) - (begin === 0 ? 0 : walBytes(begin, pageSize))
+    const commits = commitsOf(log, begin).filter(
+      ([frames], i) => (pieces.length === 0 && i === 0) || bytes + bytesUpTo(frames) <= room,
+    )
+    const to = commits.at(-1)?.[0]
+    if (to !== undefined) {
+      pieces.push({ sequence, salts, pageSize, from: begin, to, path, commits })
+      bytes += bytesUpTo(to)
+      end = { sequence, frames: to }
+    }
+    if (to !== log.frames) return { pieces, bytes, hasMore: true, end }
+  }
+  return { pieces, bytes, hasMore: false, end }
 }

@@ -48,10 +48,10 @@ export interface CollectLimits {
   bytesMax: number
   /** Cells whose files could not be read just now: they are left out. */
   except?: readonly string[] | undefined
-  /** The cells of which somebody wants to know whether they have a history; undefined: all. */
-  about?: readonly string[] | undefined
+  /** The cells of which somebody asks whether they have a history; undefined: all. */
+  historyOf?: readonly string[] | undefined
   /** Cells for which somebody waits. */
-  wanted?: readonly string[] | undefined
+  awaited?: readonly string[] | undefined
   /** Processes that take long are left out, because somebody waits for a cell that may be in another one. */
   isHurried?: boolean | undefined
 }
@@ -62,7 +62,7 @@ export interface CollectedLogs<Piece = LogPiece> {
   isAll: boolean
   /** Whether there was no room for some of it: the next call brings that. */
   hasMore: boolean
-  /** Of the cells that it is `about`, those that have changed but have no history: what they committed is safe only with their next version. */
+  /** Those of `historyOf` that have changed but have no history: what they committed is safe only with their next version. */
   withoutHistory: string[]
   /** How many there are of them in all. There can be as many as the store has cells, so not all are named in each tick. */
   withoutHistoryCount: number
@@ -70,25 +70,25 @@ export interface CollectedLogs<Piece = LogPiece> {
   unreadable: string[]
   /** Epoch milliseconds: all that was committed before it is in `logs`, if `isAll` and `unreadable` is empty. */
   asOf: number
-  /** The wanted cells of which all that they had committed before the question is in `logs`, or which one of the lists above names. */
-  whole: string[]
+  /** The awaited cells of which all that they had committed before the question is in `logs`, or which one of the lists above names. */
+  complete: string[]
 }
 
 /**
  * A look at the cells of several processes. One that was busy may answer a question of an earlier look. So looks are numbered: what
  * was committed before a look is in `logs` if the question is of this look or of a later one.
  */
-export interface CollectedLook<Piece = LogPiece> extends Omit<CollectedLogs<Piece>, 'whole'> {
+export interface CollectedLook<Piece = LogPiece> extends Omit<CollectedLogs<Piece>, 'complete'> {
   look: number
   /** The earliest look of which a question is answered here. */
   askedIn: number
-  /** The same, of each wanted cell that is whole. */
-  whole: Record<string, number>
+  /** The same, of each awaited cell of which that holds. */
+  complete: Record<string, number>
 }
 
 /** A look at the cells of one process. */
-export function lookOf({ whole, ...collected }: CollectedLogs, look: number): CollectedLook {
-  return { ...collected, look, askedIn: look, whole: Object.fromEntries(whole.map((id) => [id, look])) }
+export function lookOf({ complete, ...collected }: CollectedLogs, look: number): CollectedLook {
+  return { ...collected, look, askedIn: look, complete: Object.fromEntries(complete.map((id) => [id, look])) }
 }
 
 /** @param record what the catalog has of a cell */
@@ -111,7 +111,7 @@ export interface LogPosition {
 }
 
 /** Those of some cells that somebody asks for. */
-export function among(cellIds: readonly string[], about: readonly string[]): string[] {
-  const wanted = new Set(about)
-  return cellIds.filter((cellId) => wanted.has(cellId))
+export function among(cellIds: readonly string[], asked: readonly string[]): string[] {
+  const some = new Set(asked)
+  return cellIds.filter((cellId) => some.has(cellId))
 }

@@ -38,7 +38,13 @@ export class LogCollector {
   }
 
   /** Accounts take turns, also from one call to the next; of each, those cells come first of which something was stored longest ago. */
-  async collect({ cellsMax, bytesMax, except, about, wanted = [] }: CollectLimits): Promise<CollectedLogs> {
+  async collect({
+    cellsMax,
+    bytesMax,
+    except,
+    historyOf,
+    awaited = [],
+  }: CollectLimits): Promise<CollectedLogs> {
     const asOf = this.#clock.now()
     const collected: CollectedLogs = {
       logs: [],
@@ -48,7 +54,7 @@ export class LogCollector {
       withoutHistoryCount: 0,
       unreadable: [],
       asOf,
-      whole: [],
+      complete: [],
     }
     const partial = new Set<string>()
     const leftOut = new Set(except)
@@ -77,10 +83,10 @@ export class LogCollector {
       room -= bytes
       if (!isWhole) partial.add(cellId)
     }
-    collected.whole = wanted.filter((cellId) => !partial.has(cellId))
-    return about === undefined
+    collected.complete = awaited.filter((cellId) => !partial.has(cellId))
+    return historyOf === undefined
       ? collected
-      : { ...collected, withoutHistory: among(collected.withoutHistory, about) }
+      : { ...collected, withoutHistory: among(collected.withoutHistory, historyOf) }
   }
 
   /**

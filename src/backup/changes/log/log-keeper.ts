@@ -1,3 +1,6 @@
+import fs from 'node:fs'
+import path from 'node:path'
+import { exists, fsyncDirectory, makeDirectory } from '../../../base/files/durable-files.ts'
 import type { CellPaths } from '../../../base/files/store-paths.ts'
 import type { CellDatabase } from '../../../engine/cell-database.ts'
 import { walBytes } from '../../../engine/wal/wal-file.ts'
@@ -5,12 +8,11 @@ import { isOutgrown } from '../backup-chain.ts'
 import type { BackupProgress } from '../backup-progress.ts'
 import { type BaseInProgress, boundLogs } from '../base-in-progress.ts'
 import { type FileFingerprint, fingerprintOf, sameFingerprint } from '../file-fingerprint.ts'
-import type { Origin } from '../origin.ts'
 import type { CellHistory } from './cell-history.ts'
 import type { KeptLogs, LiveLog } from './kept-logs.ts'
 import type { Segment } from './segments.ts'
 
-export interface LogKeeperParts {
+interface LogKeeperParts {
   progress: BackupProgress
   paths: CellPaths
   logs: KeptLogs
@@ -137,5 +139,49 @@ export class LogKeeper {
     if (progress.base !== null) progress.base.broken ??= reason
     history.end()
     dropChain()
+  }
+}
+
+/** A larger database of a new cell, as that of an import, is not worth a copy: its history then begins with its first version. */
+const BYTES_MAX = 1_048_576
+const NAME = 'origin.db'
+
+/** The database file of a cell as it was made, kept beside its logs until the first version has it. */
+export class Origin {
+  readonly path: string
+  /** It is not there, for sure: this process alone makes it. */
+  #isAbsent = false
+
+  /** @param directory of the cell's kept logs */
+  constructor(directory: string) {
+    this.path = path.join(directory, NAME)
+  }
+
+  exists(): boolean {
+    return !this.#isAbsent && exists(this.path)
+  }
+
+  /**
+   * @param descriptor of the open database: opening its file once more would drop SQLite's locks (invariant 4)
+   * @returns false if it is too large
+   */
+  keep(descriptor: number, size: number): boolean {
+    if (size > BYTES_MAX) return false
+    const bytes = Buffer.alloc(size)
+    if (fs.readSync(descriptor, bytes, 0, size, 0) < size) return false
+    const directory = path.dirname(this.path)
+    makeDirectory(directory)
+    const unfinished = `${this.path}.incoming`
+    fs.writeFileSync(unfinished, bytes, { flush: true })
+    fs.renameSync(unfinished, this.path)
+    fsyncDirectory(directory)
+    this.#isAbsent = false
+    return true
+  }
+
+  remove(): void {
+    if (this.#isAbsent) return
+    fs.rmSync(this.path, { force: true })
+    this.#isAbsent = true
   }
 }

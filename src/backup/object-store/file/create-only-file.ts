@@ -2,11 +2,9 @@ import { chmod, link, lstat, open, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { FILE_MODE } from '../../../base/files/durable-files.ts'
 import { CellError } from '../../../errors.ts'
-import type { CallDeadline } from '../call-deadline.ts'
+import { type CallDeadline, readPieces } from '../call-deadline.ts'
 import { type ObjectBody, objectExists, type TransferOptions } from '../object-store.ts'
-import { readPieces } from '../read-body.ts'
-import { errnoOf } from './folder-failure.ts'
-import { ifThere, makeFolder, pruneFolders, syncFolder } from './folder-tree.ts'
+import { errnoOf, ifThere, makeFolder, pruneFolders, syncFolder } from './folder-tree.ts'
 
 /** Bytes copied at a time. */
 const COPY_BYTES = 1024 * 1024

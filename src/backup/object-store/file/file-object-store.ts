@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { constants } from 'node:fs'
 import { type FileHandle, lstat, open, stat, unlink } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
@@ -14,24 +15,24 @@ import {
   some,
 } from '../../../base/options/option-shapes.ts'
 import { CellError } from '../../../errors.ts'
-import { type ByteRange, checkRange, resolveRange } from '../byte-range.ts'
 import { CallDeadline, PATIENCE, type Patience } from '../call-deadline.ts'
 import { checkKeyPrefix, checkObjectKey, isObjectKey, RESERVED_FOLDER } from '../object-key-rules.ts'
-import type {
-  CallOptions,
-  GetOptions,
-  ListOptions,
-  ObjectBody,
-  ObjectContent,
-  ObjectEntry,
-  ObjectStore,
-  SweepOptions,
-  TransferOptions,
+import {
+  type ByteRange,
+  type CallOptions,
+  checkRange,
+  type GetOptions,
+  type ListOptions,
+  type ObjectBody,
+  type ObjectContent,
+  type ObjectEntry,
+  type ObjectStore,
+  resolveRange,
+  type SweepOptions,
+  type TransferOptions,
 } from '../object-store.ts'
 import { createFile } from './create-only-file.ts'
-import { errnoOf, folderFailure } from './folder-failure.ts'
-import { filesInKeyOrder, isAbsence, pruneFolders } from './folder-tree.ts'
-import { claimFile, keyOfUnfinished, unfinishedFile } from './unfinished-files.ts'
+import { errnoOf, filesInKeyOrder, folderFailure, isAbsence, pruneFolders } from './folder-tree.ts'
 
 /** Settings of a {@link FileObjectStore}. */
 export interface FileObjectStoreOptions {
@@ -302,5 +303,36 @@ async function* readPart(
   } finally {
     call[Symbol.dispose]()
     await handle.close()
+  }
+}
+
+/** Bytes of a file's name. */
+const NAME_BYTES_MAX = 255
+/** A key without slashes, and an id. */
+const FLAT_NAME = /^([^/]+)\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+
+/**
+ * Where the next unfinished file of an object is written, relative to the folder of all of them. Its key is in its name. If that is too
+ * long, it is in a folder that is named for the key; each of its folders costs as much as the file.
+ */
+function unfinishedFile(key: string): string {
+  const id = randomUUID()
+  const name = `${encodeURIComponent(key)}.${id}`
+  return name.length <= NAME_BYTES_MAX ? name : join(key, id)
+}
+
+/** A file that keeps other writers of the key out, relative to the same folder. */
+function claimFile(key: string): string {
+  return join(key, 'claim')
+}
+
+/** The key of a file below that folder. */
+function keyOfUnfinished(file: string): string {
+  const flat = FLAT_NAME.exec(file)
+  try {
+    return flat === null ? dirname(file) : decodeURIComponent(flat[1] as string)
+  } catch {
+    // It is not one of ours.
+    return file
   }
 }

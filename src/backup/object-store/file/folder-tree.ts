@@ -1,11 +1,12 @@
 import { lstat, mkdir, open, readdir, rmdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { isError } from '../../../base/any-realm.ts'
 import { DIRECTORY_MODE } from '../../../base/files/durable-files.ts'
+import { CellError, type CellErrorCode } from '../../../errors.ts'
 import { compareKeys } from '../object-key-rules.ts'
-import { errnoOf } from './folder-failure.ts'
 
 /** A file below a folder. Its key is its path relative to that folder. */
-export interface FoundFile {
+interface FoundFile {
   key: string
   size: number
   /** Milliseconds since the epoch. */
@@ -96,4 +97,47 @@ export async function ifThere<T>(work: Promise<T>): Promise<T | undefined> {
 export function isAbsence(error: unknown): boolean {
   const errno = errnoOf(error)
   return errno === 'ENOENT' || errno === 'ENOTDIR'
+}
+
+/** The errno of a failed file system call, or undefined for any other error. */
+export function errnoOf(error: unknown): string | undefined {
+  if (!isError(error) || !('syscall' in error) || !('code' in error)) return undefined
+  return typeof error.code === 'string' ? error.code : undefined
+}
+
+/** Explains a failed file system call to users of a folder store. Neither the message nor the details hold a path. */
+export function folderFailure(error: unknown): CellError {
+  if (error instanceof CellError) return error
+  const errno = errnoOf(error)
+  const [code, what] = explain(errno)
+  const message = errno === undefined ? what : `${what} (${errno})`
+  return new CellError(code, `${message}.`, { cause: error })
+}
+
+function explain(errno: string | undefined): [CellErrorCode, string] {
+  switch (errno) {
+    case undefined:
+      return ['object_store_error', 'The object store folder failed']
+    case 'ENOSPC':
+    case 'EDQUOT':
+      return ['object_store_error', 'The object store folder has no space left']
+    case 'EFBIG':
+      return ['object_store_error', 'The object is larger than the file system of the object store allows']
+    case 'ENAMETOOLONG':
+      return [
+        'object_store_error',
+        'The object key is longer than the file system of the object store allows',
+      ]
+    case 'EACCES':
+    case 'EPERM':
+    case 'EROFS':
+      return [
+        'object_store_unavailable',
+        'cellstore may not use the object store folder: check its owner, mode and mount',
+      ]
+    case 'ENOTDIR':
+      return ['object_store_unavailable', 'The object store path is not a folder']
+    default:
+      return ['object_store_unavailable', 'The file system of the object store does not work now']
+  }
 }

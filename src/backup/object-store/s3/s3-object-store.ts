@@ -1,17 +1,18 @@
 import { CellError } from '../../../errors.ts'
-import { checkRange, resolveRange } from '../byte-range.ts'
 import { CallDeadline } from '../call-deadline.ts'
 import { checkKeyPrefix, checkObjectKey, compareKeys, isObjectKey } from '../object-key-rules.ts'
-import type {
-  CallOptions,
-  GetOptions,
-  ListOptions,
-  ObjectBody,
-  ObjectContent,
-  ObjectEntry,
-  ObjectStore,
-  SweepOptions,
-  TransferOptions,
+import {
+  type CallOptions,
+  checkRange,
+  type GetOptions,
+  type ListOptions,
+  type ObjectBody,
+  type ObjectContent,
+  type ObjectEntry,
+  type ObjectStore,
+  resolveRange,
+  type SweepOptions,
+  type TransferOptions,
 } from '../object-store.ts'
 import { CreateOnlyPuts, PROBE_FOLDER } from './create-only-puts.ts'
 import { receiveBody } from './received-body.ts'

@@ -9,9 +9,9 @@ import type { CallOptions } from '../../object-store/object-store.ts'
 import type { PlannedObject } from '../../versions/backup-types.ts'
 import { removeUnfinished } from '../install/restore-install.ts'
 import type { CheckedFor, RestoreThreads } from '../threads/restore-threads.ts'
-import type { Acceptable } from './archive-place.ts'
 import { Download, type DownloadProgress } from './download.ts'
 import { RestoreBuilder } from './restore-builder.ts'
+import type { Acceptable } from './restore-limits.ts'
 import type { ShippedLog } from './shipped-log.ts'
 
 export interface RestoreProgress extends DownloadProgress, Pick<CheckedFor, 'drillOf' | 'checksAgain'> {

@@ -1,18 +1,19 @@
 import fs from 'node:fs/promises'
+import { FILE_MODE } from '../../../base/files/durable-files.ts'
+import { writeAll } from '../../../base/files/write-all.ts'
 import { walBytes } from '../../../engine/wal/wal-file.ts'
+import { corrupt } from '../../archive/backup-errors.ts'
 import { DATABASE_MEMBER } from '../../archive/manifest.ts'
 import type { Refetch } from '../../archive/zstd/seekable-zstd.ts'
-import type { JoinedWal } from '../../shipping/cell-pieces.ts'
-import { ArchiveInChain } from '../target/archive-in-chain.ts'
-import { checkSize, checkWal } from '../target/restore-limits.ts'
-import type { RestoreTaskRunner } from '../threads/restore-task.ts'
+import type { JoinedWal, PieceOfWal } from '../../shipping/cell-pieces.ts'
+import { type RestoreTaskRunner, SOUND, UNPACKED_BYTES } from '../threads/restore-task.ts'
 import { RestoreTasks } from '../threads/restore-tasks.ts'
 import type { RestoreThread } from '../threads/restore-thread.ts'
 import { type CheckedFor, OWN_THREAD_BYTES, type RestoreThreads } from '../threads/restore-threads.ts'
-import type { Acceptable, ArchivePlace } from './archive-place.ts'
-import { ReceivedArchive, UNPACKED_BYTES } from './received-archive.ts'
+import { ArchiveInChain } from './archive-in-chain.ts'
+import type { WalPart } from './restore-database.ts'
+import { type Acceptable, type ArchivePlace, checkSize, checkWal } from './restore-limits.ts'
 import { writeMember } from './restore-member.ts'
-import { type ReadPiece, writeWal } from './shipped-wal.ts'
 
 /** Applies the archives of a chain, one after the other, to the database under restore. */
 export class RestoreBuilder {
@@ -132,5 +133,83 @@ export class RestoreBuilder {
     const applied = new ArchiveInChain(place, { tasksFor, write: writeMember })
     const isSound = await readArchive(source, applied, archive)
     return applied.end() && isSound
+  }
+}
+
+/** The first bytes of a piece, in chunks. */
+type ReadPiece = (piece: PieceOfWal, bytes: number) => AsyncIterable<Buffer>
+
+/** Makes a write-ahead log of its pieces. @returns which object has which frames */
+async function writeWal(file: string, pieces: readonly PieceOfWal[], read: ReadPiece): Promise<WalPart[]> {
+  const handle = await fs.open(file, 'w', FILE_MODE)
+  try {
+    let at = 0
+    for (const each of pieces) {
+      const end = walBytes(each.to, each.piece.page_size)
+      const begin = at
+      for await (const chunk of read(each, end - begin)) {
+        await writeAll(handle, chunk, at)
+        at += chunk.length
+      }
+      if (at !== end) throw corrupt(each.ref.key, `its member ${each.piece.member} is too short`)
+    }
+    return pieces.map(({ ref, to }) => ({ to, member: ref.key }))
+  } finally {
+    await handle.close()
+  }
+}
+
+/** Bytes of a piece up to its last frame that counts. */
+export function pieceBytes({ piece, to }: PieceOfWal): number {
+  const begin = piece.from === 0 ? 0 : walBytes(piece.from, piece.page_size)
+  return walBytes(to, piece.page_size) - begin
+}
+
+/**
+ * An archive in memory that is shared with a thread. Block by block, each step costs a message between threads and memory that
+ * the collector counts: for 100 cells of 6 MB that was more than half of the archiver's processor time, measured.
+ */
+class ReceivedArchive {
+  readonly #bytes: Buffer
+  readonly #failure: { error: unknown } | undefined
+
+  private constructor(bytes: Buffer, failure: { error: unknown } | undefined) {
+    this.#bytes = bytes
+    this.#failure = failure
+  }
+
+  static async receive(source: AsyncIterable<Uint8Array>, memory: Buffer): Promise<ReceivedArchive> {
+    let length = 0
+    try {
+      for await (const chunk of source) {
+        if (length + chunk.length > memory.length) throw corrupt('archive', 'it is longer than it was')
+        memory.set(chunk, length)
+        length += chunk.length
+      }
+    } catch (error) {
+      return new ReceivedArchive(memory.subarray(0, length), { error })
+    }
+    return new ReceivedArchive(memory.subarray(0, length), undefined)
+  }
+
+  /** All of it has come. */
+  get isWhole(): boolean {
+    return this.#failure === undefined
+  }
+
+  /** @returns undefined if it is not applied, for whatever reason: reading it {@link again} shows which */
+  async unpack(thread: RestoreTaskRunner, place: ArchivePlace): Promise<{ isSound: boolean } | undefined> {
+    try {
+      const result = await thread.run({ kind: 'unpack', bytes: this.#bytes.length, place })
+      return { isSound: result === SOUND }
+    } catch {
+      return undefined
+    }
+  }
+
+  /** The bytes that have come, and then what ended them early. */
+  async *again(): AsyncGenerator<Uint8Array> {
+    yield this.#bytes
+    if (this.#failure !== undefined) throw this.#failure.error
   }
 }

@@ -7,8 +7,7 @@ import type { LogIndex } from '../../shipping/stored/log-index.ts'
 import type { PlannedObject } from '../../versions/backup-types.ts'
 import { restorableUpTo } from '../target/restore-target.ts'
 import type { Download } from './download.ts'
-import type { RestoreBuilder } from './restore-builder.ts'
-import { pieceBytes } from './shipped-wal.ts'
+import { pieceBytes, type RestoreBuilder } from './restore-builder.ts'
 
 const PARALLEL_READS = 16
 

@@ -1,8 +1,8 @@
 import { readPlain } from '../../archive/archive-reader.ts'
 import { decompressWhole } from '../../archive/zstd/seekable-zstd.ts'
-import { ArchiveInChain } from '../target/archive-in-chain.ts'
 import type { RestoreTaskRunner } from '../threads/restore-task.ts'
-import type { ArchivePlace } from './archive-place.ts'
+import { ArchiveInChain } from './archive-in-chain.ts'
+import type { ArchivePlace } from './restore-limits.ts'
 import { writeMemberHere } from './restore-member.ts'
 
 /** A task can't be ended before its end. A few megabytes can declare, and unpack to, terabytes. */

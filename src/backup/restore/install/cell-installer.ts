@@ -78,7 +78,7 @@ export class CellInstaller {
    */
   noteMark(cellId: string, name: string): void {
     this.#parts.trackers.use(cellId, (tracker) => {
-      tracker.markChanged()
+      tracker.setChanged()
       tracker.dropHistory()
       tracker.claimVersion(name)
     })

@@ -1,11 +1,20 @@
 import type { CellRecord } from '../../../catalog/cell-registry.ts'
 import { CellError } from '../../../errors.ts'
 import { corrupt } from '../../archive/backup-errors.ts'
+import type { ObjectReader } from '../../archive/object-reader.ts'
 import type { CallOptions } from '../../object-store/object-store.ts'
+import type { PlannedObject, RestorePlan } from '../../versions/backup-types.ts'
 import { CellOwnership } from '../../versions/identity/cell-ownership.ts'
 import { type Listing, listingOf } from '../../versions/version-index.ts'
+import { ShippedLog } from '../build/shipped-log.ts'
 import type { CellContents } from '../install/restored-mark.ts'
-import { type RestoreTarget, RestoreTargets, type TargetParts, type WantedState } from './restore-target.ts'
+import { timeOf } from './known-history.ts'
+import {
+  type RequestedState,
+  type RestoreTarget,
+  RestoreTargets,
+  type TargetParts,
+} from './restore-target.ts'
 
 export interface FinderParts extends TargetParts {
   /**
@@ -26,7 +35,7 @@ export interface ShipOptions extends CallOptions {
 }
 
 /** What is restored, and for whom. */
-export interface WantedRestore extends Partial<Omit<WantedState, 'isBehind'>>, CallOptions {
+export interface RequestedRestore extends Partial<Omit<RequestedState, 'isBehind'>>, CallOptions {
   /** The cell's record in the catalog, also of a deleted cell. */
   record: CellRecord | undefined
   /** The cell's database file is on this machine. */
@@ -56,7 +65,7 @@ export class NeedsVersion extends CellError {}
 export async function findTarget(
   parts: FinderParts,
   cellId: string,
-  { record, isLocal, accountId, version, timestamp, recovers = false, onlyStored, signal }: WantedRestore,
+  { record, isLocal, accountId, version, timestamp, recovers = false, onlyStored, signal }: RequestedRestore,
 ): Promise<FoundTarget> {
   const { index, ship, isStored, recordOf } = parts
   const ownership = new CellOwnership(index, () => record)
@@ -100,4 +109,35 @@ function knownDamage(version: string): CellError {
     version,
     'an earlier restore found it damaged; restore another version, or name this one to try it again',
   )
+}
+
+/**
+ * What a restore would restore, and which objects it would read. Changes no cell, and reads no more than manifests and the ends
+ * of log objects.
+ *
+ * @throws as {@link findTarget}
+ */
+export async function planRestore(
+  parts: FinderParts & { reader: ObjectReader },
+  cellId: string,
+  request: RequestedRestore,
+): Promise<RestorePlan> {
+  const { signal } = request
+  const { target, listing } = await findTarget(parts, cellId, { ...request, onlyStored: true })
+  const { manifest, wals, time } = target
+  const { version, kind, chain } = manifest
+  const versions = await Promise.all(
+    [...chain, version].map(async (key) => ({
+      key,
+      sizeBytes: listing.get(key) ?? (await parts.reader.size(key, { signal })),
+    })),
+  )
+  const log = await new ShippedLog(parts.log, wals, timeOf(manifest), { signal }).sizes()
+  const objects: PlannedObject[] = [...versions, ...log]
+  const sizes = { sizeBytes: bytesOf(objects), sizeOfLog: bytesOf(log) }
+  return { version, kind, timestamp: time, objects, ...sizes }
+}
+
+function bytesOf(objects: readonly PlannedObject[]): number {
+  return objects.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0)
 }

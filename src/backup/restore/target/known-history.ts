@@ -1,6 +1,5 @@
 import type { ManifestHead } from '../../archive/manifest.ts'
-import { type CellLog, holdsPlace, type JoinedWal } from '../../shipping/cell-pieces.ts'
-import type { VersionPlace } from '../../shipping/stored/version-place.ts'
+import { type CellLog, holdsPlace, type JoinedWal, type VersionPlace } from '../../shipping/cell-pieces.ts'
 import { parseVersion, type RestoredMark } from '../../versions/object-keys.ts'
 
 /** Epoch milliseconds, on the cell's line of time. */

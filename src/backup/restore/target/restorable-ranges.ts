@@ -1,11 +1,10 @@
 import { turnOfTheLoop } from '../../../base/clock.ts'
 import type { ManifestHead } from '../../archive/manifest.ts'
 import type { CallOptions } from '../../object-store/object-store.ts'
-import { collectLog } from '../../shipping/cell-pieces.ts'
+import { endOfVersion, joinLog } from '../../shipping/cell-pieces.ts'
 import { LogRefs } from '../../shipping/log/log-refs.ts'
 import { type LastPiece, lastPiece } from '../../shipping/stored/last-piece.ts'
 import type { LogIndex } from '../../shipping/stored/log-index.ts'
-import { endOfVersion } from '../../shipping/stored/version-place.ts'
 import type { RestorableRange } from '../../versions/backup-types.ts'
 import type { RestoredMark } from '../../versions/object-keys.ts'
 import { goesOn, isUnchanged, knownTo, placeOf, timeOf } from './known-history.ts'
@@ -99,7 +98,7 @@ class Reach {
         return last.piece.commits.at(-1)?.[1] ?? timeOf(manifest)
       }
     }
-    const log = await collectLog(
+    const log = await joinLog(
       this.#log,
       { ...manifest.log, cellId: this.#cellId },
       {
@@ -130,10 +129,10 @@ class Reach {
     { begin, end }: Stretch,
     objectsMax = this.#room,
   ): Promise<LastPiece | undefined> {
-    const wanted = { ...this.#options, history: log?.history, objectsMax }
+    const limits = { ...this.#options, history: log?.history, objectsMax }
     // From the end on, as many as are read at most.
     const refs = this.#refs.slice(Math.max(begin, end - objectsMax), end)
-    const { last, objects } = await lastPiece(this.#log, this.#cellId, refs, wanted)
+    const { last, objects } = await lastPiece(this.#log, this.#cellId, refs, limits)
     this.#room = Math.max(0, this.#room - objects)
     return last !== undefined && last.piece.sequence > (log?.sequence ?? 0) ? last : undefined
   }

@@ -3,10 +3,10 @@ import type { ManifestHead } from '../../archive/manifest.ts'
 import type { CallOptions } from '../../object-store/object-store.ts'
 import {
   type CellLog,
-  type CollectOptions,
-  collectLog,
   cutLog,
   type JoinedWal,
+  type JoinOptions,
+  joinLog,
 } from '../../shipping/cell-pieces.ts'
 import { lastPiece } from '../../shipping/stored/last-piece.ts'
 import type { LogIndex } from '../../shipping/stored/log-index.ts'
@@ -19,7 +19,7 @@ import { goesOn, knownTo, lastCommit, placeOf, timeOf } from './known-history.ts
 const VERSIONS_LOOKED_AT = 16
 
 /** What is asked for. */
-export interface WantedState {
+export interface RequestedState {
   version: string | undefined
   /** Epoch milliseconds. */
   timestamp: number | undefined
@@ -73,7 +73,7 @@ export class RestoreTargets {
   }
 
   /** @throws `backup_not_found`, `backup_corrupt` */
-  async find({ version, timestamp, recovers, isBehind = false }: WantedState): Promise<RestoreTarget> {
+  async find({ version, timestamp, recovers, isBehind = false }: RequestedState): Promise<RestoreTarget> {
     if (timestamp !== undefined) return await this.#at(timestamp, isBehind)
     if (recovers) return await this.last()
     // A deletion may have shipped the last state, and stored no version of it.
@@ -197,12 +197,12 @@ export class RestoreTargets {
 
   async #logOf(
     { version, log }: ManifestHead,
-    wanted: Pick<CollectOptions, 'until' | 'horizon' | 'through'>,
+    bounds: Pick<JoinOptions, 'until' | 'horizon' | 'through'>,
   ): Promise<CellLog> {
     if (log === undefined) return { wals: [], damage: undefined, completeTo: undefined, objects: 0 }
     const isNewest = this.#goneAt === undefined && version === this.#contents.versions[0]?.version
     const after = { ...log, cellId: this.#cellId }
-    return await collectLog(this.#log, after, { ...this.#options, ...wanted, isNewest })
+    return await joinLog(this.#log, after, { ...this.#options, ...bounds, isNewest })
   }
 
   #manifest(version: string): Promise<ManifestHead> {
@@ -241,19 +241,19 @@ function notListed(key: string): CellError {
   )
 }
 
-function inGap(wanted: number, before: number, after: number | undefined): CellError {
+function inGap(moment: number, before: number, after: number | undefined): CellError {
   const next = after === undefined ? '' : `, and the next one after it is ${iso(after)}`
   return new CellError(
     'backup_not_found',
-    `What the cell was at ${iso(wanted)} is not stored. The last moment before it that can be restored is ${iso(before)}${next}.`,
+    `What the cell was at ${iso(moment)} is not stored. The last moment before it that can be restored is ${iso(before)}${next}.`,
     { restorableTo: before },
   )
 }
 
-function notThatOld(wanted: number, oldest: number): CellError {
+function notThatOld(moment: number, oldest: number): CellError {
   return new CellError(
     'backup_not_found',
-    `The cell has no backup from before ${iso(wanted)}. The first moment that can be restored is ${iso(oldest)}.`,
+    `The cell has no backup from before ${iso(moment)}. The first moment that can be restored is ${iso(oldest)}.`,
   )
 }
 

@@ -1,6 +1,7 @@
 import type { ImportRules } from '../../../engine/files/import-database.ts'
-import type { ArchivePlace } from '../build/archive-place.ts'
+import { RANGE_BYTES } from '../../archive/object-reader.ts'
 import type { WalPart } from '../build/restore-database.ts'
+import type { ArchivePlace } from '../build/restore-limits.ts'
 
 /** Work on the files of a restore that blocks its thread. */
 export type RestoreTask =
@@ -42,3 +43,9 @@ export interface RestoreTaskRunner {
   run(task: RestoreTask): Promise<string | undefined>
   close(): Promise<void>
 }
+
+/**
+ * The objects that a thread unpacks in one go. A smaller one is mostly a database that needs no thread. A larger one is
+ * streamed: then its parts are decompressed, written and hashed side by side.
+ */
+export const UNPACKED_BYTES = { min: 2 * 1_048_576, max: RANGE_BYTES }

@@ -1,8 +1,7 @@
 import { createHash, type Hash } from 'node:crypto'
 import fs from 'node:fs'
 import { importDatabase } from '../../../engine/files/import-database.ts'
-import { examineDatabase } from '../build/examine-database.ts'
-import { applyLog, proveDatabase } from '../build/restore-database.ts'
+import { applyLog, examineDatabase, proveDatabase } from '../build/restore-database.ts'
 import { LEFT, type RestoreTask, type RestoreTaskRunner, SOUND } from './restore-task.ts'
 
 const CHUNK_BYTES = 262_144

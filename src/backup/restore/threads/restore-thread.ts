@@ -1,9 +1,10 @@
 import fs from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
+import type { ImportRules } from '../../../engine/files/import-database.ts'
 import { CellError } from '../../../errors.ts'
-import { UNPACKED_BYTES } from '../build/received-archive.ts'
 import type { RestoreTask, RestoreTaskRunner } from './restore-task.ts'
+import { UNPACKED_BYTES } from './restore-task.ts'
 import type { TaskOutcome } from './restore-thread-main.ts'
 
 /** The thread's entry file: next to this one in the sources, an entry of its own in the build. */
@@ -90,5 +91,15 @@ export class RestoreThread implements RestoreTaskRunner {
   #fail(error: unknown): void {
     this.#failure ??= error
     for (const { reject } of this.#waiting.splice(0)) reject(this.#failure)
+  }
+}
+
+/** `importDatabase` in a thread of its own. @throws as that; `internal` if the thread ends */
+export async function importInThread(file: string, target: string, rules: ImportRules): Promise<void> {
+  const thread = new RestoreThread()
+  try {
+    await thread.run({ kind: 'import', file, target, rules })
+  } finally {
+    await thread.close()
   }
 }

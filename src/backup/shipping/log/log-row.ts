@@ -1,8 +1,7 @@
 import type { CallOptions, ObjectStore } from '../../object-store/object-store.ts'
 import { LOG_PREFIX, type LogNumber, logKey, parseLogKey } from '../../versions/object-keys.ts'
-import { newestUnlisted } from '../stored/unlisted-logs.ts'
-import { type LogRef, LogRefs, type LogRun } from './log-refs.ts'
-import { LogSizes } from './log-sizes.ts'
+import { newestUnlisted } from '../stored/last-log.ts'
+import { type LogRef, LogRefs, type LogRun, LogSizes } from './log-refs.ts'
 
 const BEFORE_ALL: LogNumber = { epoch: 0, number: 0 }
 

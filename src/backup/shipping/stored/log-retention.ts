@@ -1,17 +1,18 @@
 import { unlessAborted } from '../../../base/async/unless-aborted.ts'
 import type { Clock } from '../../../base/clock.ts'
 import type { Log } from '../../../base/log.ts'
+import type { ManifestHead } from '../../archive/manifest.ts'
 import type { CallOptions, ObjectStore } from '../../object-store/object-store.ts'
-import { LOG_PREFIX, type LogNumber, logKey, parseLogKey } from '../../versions/object-keys.ts'
-import { atMostAhead } from '../../versions/retention/retention-verdicts.ts'
+import { LOG_PREFIX, type LogNumber, logKey, parseLogKey, parseVersion } from '../../versions/object-keys.ts'
+import { atMostAhead, isFromBefore } from '../../versions/retention/retention-verdicts.ts'
+import { listingOf, type VersionIndex } from '../../versions/version-index.ts'
 import type { CellPieces, LogManifest } from '../log/log-manifest.ts'
+import { firstLogFrom } from './last-log.ts'
 import type { StoredLog } from './stored-log.ts'
-import type { VersionCover } from './version-cover.ts'
-import { VoidLogs } from './void-logs.ts'
 
 const ROUND_MS = 6 * 3_600_000
 
-export interface LogRetentionParts {
+interface LogRetentionParts {
   objectStore: ObjectStore
   /** Epoch milliseconds: later moments stay restorable. Undefined: nothing may go yet. */
   horizon(): number | undefined
@@ -148,4 +149,118 @@ export class LogRetention {
       return false
     }
   }
+}
+
+interface VoidLogsParts {
+  objectStore: ObjectStore
+  readManifest(stored: StoredLog): Promise<LogManifest>
+}
+
+/**
+ * Tells which log objects nobody reads: what an epoch has beyond the object that a later one goes on from (see `LogRow`). It asks
+ * once per epoch, so it is for one look at the prefix.
+ */
+class VoidLogs {
+  readonly #parts: VoidLogsParts
+  readonly #options: CallOptions
+  /** By epoch. */
+  readonly #joints = new Map<number, Promise<string | undefined>>()
+
+  constructor(parts: VoidLogsParts, options: CallOptions) {
+    this.#parts = parts
+    this.#options = options
+  }
+
+  async has(key: string): Promise<boolean> {
+    const joint = await this.#jointAfter((parseLogKey(key) as LogNumber).epoch)
+    return joint !== undefined && joint < key
+  }
+
+  /** What the next epoch goes on from that is not void itself; empty: from nothing. @returns undefined if no epoch is known to */
+  #jointAfter(epoch: number): Promise<string | undefined> {
+    let joint = this.#joints.get(epoch)
+    if (joint === undefined) {
+      joint = this.#find(epoch)
+      this.#joints.set(epoch, joint)
+    }
+    return joint
+  }
+
+  async #find(epoch: number): Promise<string | undefined> {
+    const { objectStore, readManifest } = this.#parts
+    const next = await firstLogFrom(objectStore, { epoch: epoch + 1, number: 1 }, this.#options)
+    if (next === undefined || next.number > 1) return undefined
+    // If it is void, what goes on after it goes on after this epoch, too.
+    if (await this.has(next.key)) return await this.#jointAfter(next.epoch)
+    return (await readManifest(next)).previous?.key ?? ''
+  }
+}
+
+/**
+ * `held`: no moment after the horizon needs the pieces; `needed`: some do, but the newest version holds them, so they will be
+ * held; `unheld`: no version holds them.
+ */
+type Cover = 'held' | 'needed' | 'unheld'
+
+/** Versions that can be restored. */
+interface CoveringVersions {
+  newest: ManifestHead
+  /** The newest one from before the horizon, or the oldest of all: no moment after the horizon needs an older one. */
+  first: ManifestHead
+}
+
+/** Tells whether versions hold what is in log objects. Looks at each cell once. */
+export class VersionCover {
+  readonly #index: VersionIndex
+  readonly #horizon: number
+  readonly #versions = new Map<string, CoveringVersions | undefined>()
+
+  /** @param horizon epoch milliseconds: later moments stay restorable */
+  constructor(index: VersionIndex, horizon: number) {
+    this.#index = index
+    this.#horizon = horizon
+  }
+
+  async of({ cell_id, history, pieces }: CellPieces, options: CallOptions): Promise<Cover> {
+    if (!this.#versions.has(cell_id)) this.#versions.set(cell_id, await this.#find(cell_id, options))
+    const versions = this.#versions.get(cell_id)
+    const last = pieces.at(-1)?.sequence ?? 0
+    const to = pieces.at(-1)?.commits.at(-1)?.[1] ?? 0
+    if (versions === undefined || !holds(versions.newest, history, last, to)) return 'unheld'
+    return holds(versions.first, history, last, to) ? 'held' : 'needed'
+  }
+
+  /** The cell has a new version. */
+  forget(cellId: string): void {
+    this.#versions.delete(cellId)
+  }
+
+  async #find(cellId: string, options: CallOptions): Promise<CoveringVersions | undefined> {
+    const versions = await this.#index.versions(cellId, options)
+    const listing = listingOf(versions)
+    const firstOf = async (some: readonly { version: string }[], horizon = Number.POSITIVE_INFINITY) => {
+      for (const { version } of some) {
+        // Most need no look at their manifests.
+        if ((parseVersion(version)?.time ?? 0) > horizon) continue
+        const head = await this.#index.restorable(version, cellId, listing, options)
+        const createdAt = Date.parse(head?.created_at ?? '')
+        if (head !== undefined && isFromBefore({ createdAt, at: timeOf(head) }, horizon)) return head
+      }
+      return undefined
+    }
+    const newest = await firstOf(versions)
+    if (newest === undefined) return undefined
+    const old = await firstOf(versions, this.#horizon)
+    return { newest, first: old ?? (await firstOf(versions.toReversed())) ?? newest }
+  }
+}
+
+/** A version of another history counts by its time: a history ends before the version that begins the next one. */
+function holds(head: ManifestHead, history: string, sequence: number, to: number): boolean {
+  return head.log?.history === history ? head.log.sequence >= sequence : timeOf(head) > to
+}
+
+/** On the cell's line of time. */
+function timeOf({ log, created_at }: ManifestHead): number {
+  return log?.at ?? Date.parse(created_at)
 }

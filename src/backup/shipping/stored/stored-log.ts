@@ -1,9 +1,8 @@
-import { buffer } from 'node:stream/consumers'
-import { type CellError, isCellError } from '../../../errors.ts'
+import type { CellError } from '../../../errors.ts'
 import { corrupt, inObject } from '../../archive/backup-errors.ts'
-import { decodeSeekTable, type PlacedBlock } from '../../archive/zstd/seek-table.ts'
-import { decompressBlock } from '../../archive/zstd/seekable-zstd.ts'
-import type { CallOptions, GetOptions, ObjectStore } from '../../object-store/object-store.ts'
+import { provenly, readHead, readPart } from '../../archive/object-head.ts'
+import { decodeSeekTable, decompressBlock, type PlacedBlock } from '../../archive/zstd/seekable-zstd.ts'
+import type { CallOptions, ObjectStore } from '../../object-store/object-store.ts'
 import type { LogManifest } from '../log/log-manifest.ts'
 
 /** A log object as a listing shows it. */
@@ -19,8 +18,6 @@ export interface ReadLogManifest {
   entryBytes: number
 }
 
-/** Nearly all manifests are smaller. A larger one takes one or two more requests. */
-const HEAD_BYTES = 16_384
 /** Holds the seek table of any object, and all of most objects. */
 const TAIL_BYTES = 65_536
 /** Plain bytes that one request of a large member brings. */
@@ -33,15 +30,9 @@ export function readLogManifest(
   storeId: string,
 ): Promise<ReadLogManifest> {
   return provenly(stored.key, async () => {
-    const { MANIFEST_BYTES_MAX, readFirstMember } = await import('../../archive/archive-reader.ts')
     const { decodeLogManifest } = await import('../log/log-manifest-decoder.ts')
-    let head = Buffer.alloc(0)
-    for (let length = HEAD_BYTES; ; length *= 8) {
-      head = Buffer.concat([head, await read(store, stored.key, { offset: head.length, length })])
-      const first = await readFirstMember(head, head.length >= Math.min(stored.sizeBytes, MANIFEST_BYTES_MAX))
-      if (first === undefined) continue
-      return { manifest: decodeLogManifest(first.json, stored.key, storeId), entryBytes: first.entryBytes }
-    }
+    const { json, entryBytes } = await readHead(store, stored.key, stored.sizeBytes, missingLog)
+    return { manifest: decodeLogManifest(json, stored.key, storeId), entryBytes }
   })
 }
 
@@ -58,7 +49,7 @@ export interface LogTail {
 export function readLogTail(store: ObjectStore, { key, sizeBytes }: StoredLog): Promise<LogTail> {
   return provenly(key, async () => {
     for (let length = TAIL_BYTES; ; length *= 8) {
-      const bytes = await read(store, key, { last: Math.min(length, sizeBytes) })
+      const bytes = await readPart(store, key, { last: Math.min(length, sizeBytes) }, missingLog)
       const blocks = decodeSeekTable(bytes, sizeBytes)
       if (blocks !== undefined) return { blocks, bytes, offset: sizeBytes - bytes.length }
     }
@@ -129,7 +120,7 @@ async function readBlocks(
   const length = blocks.reduce((sum, { compressed }) => sum + compressed, 0)
   const bytes = tail
     ? tail.bytes.subarray(offset - tail.offset, offset - tail.offset + length)
-    : await read(store, key, { offset, length }, options)
+    : await readPart(store, key, { offset, length }, missingLog, options)
   if (bytes.length !== length) throw corrupt('archive', 'it ends within its blocks')
   return await Promise.all(
     blocks.map(async (block) => {
@@ -139,27 +130,4 @@ async function readBlocks(
       return plain
     }),
   )
-}
-
-/** Once more if the bytes do not prove themselves: the damage may have happened on the way. */
-async function provenly<T>(key: string, work: (isRepeat: boolean) => Promise<T>): Promise<T> {
-  try {
-    return await work(false)
-  } catch (error) {
-    if (!isCellError(error, 'backup_corrupt')) throw error
-    return await work(true).catch((again) => {
-      throw isCellError(again, 'backup_corrupt') ? inObject(key, again) : again
-    })
-  }
-}
-
-async function read(
-  store: ObjectStore,
-  key: string,
-  range: NonNullable<GetOptions['range']>,
-  options: CallOptions = {},
-): Promise<Buffer> {
-  const content = await store.get(key, { ...options, range })
-  if (content === undefined) throw missingLog(key)
-  return await buffer(content.body)
 }

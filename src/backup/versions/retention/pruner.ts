@@ -1,7 +1,9 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Clock } from '../../../base/clock.ts'
+import { FLAG, type Shape } from '../../../base/options/option-shapes.ts'
 import type { BackupProgressTable } from '../../changes/progress-table.ts'
-import type { CallOptions, ObjectStore } from '../../object-store/object-store.ts'
+import { CALL, type CallOptions, type ObjectStore } from '../../object-store/object-store.ts'
+import type { BackupOrigin } from '../backup-types.ts'
 import { ClockWatch } from '../clock-watch.ts'
 import { foreignVersions } from '../identity/foreign-versions.ts'
 import type { ObjectStoreClaim } from '../identity/object-store-claim.ts'
@@ -10,20 +12,18 @@ import type { StoredVersion } from '../stored-manifest.ts'
 import { VersionFactsReader } from '../version-facts.ts'
 import type { VersionFindings } from '../version-findings.ts'
 import type { VersionIndex } from '../version-index.ts'
-import { listNoted, type NotedVersions } from './noted-versions.ts'
-import type { PrunedVersion, PruneOptions, PruneResult } from './prune-result.ts'
-import type { Removals, Removing } from './removals.ts'
-import { type Marks, pinOf, type RetentionNotes } from './retention-notes.ts'
+import type { Removals, WorkInProgress } from '../work-in-progress.ts'
+import { listNoted, type Marks, type NotedVersions, pinOf, type RetentionNotes } from './retention-notes.ts'
 import { CATALOG_PLAN, parsePlan } from './retention-plan.ts'
 import type { RetentionTable } from './retention-table.ts'
-import { judgeVersions, linksOf, type VersionFacts } from './retention-verdicts.ts'
+import { judgeVersions, type KeepReason, linksOf, type VersionFacts } from './retention-verdicts.ts'
 
 /** From its mark to the removal of a version: time to notice a clock or a plan that is wrong. */
 const MARKED_MS = 24 * 3_600_000
 /** Bounds the object that holds the marks; the other versions are marked later. */
 const MARKS_MAX = 100_000
 
-export interface PrunerParts {
+interface PrunerParts {
   objectStore: ObjectStore
   /** The catalog's versions have a plan of their own. */
   storeId: string
@@ -38,8 +38,7 @@ export interface PrunerParts {
   index: VersionIndex
   table: RetentionTable
   progress: BackupProgressTable
-  /** Ends removals for a restore. */
-  removing: Removing
+  work: WorkInProgress
   findings: VersionFindings
   clock: Clock
 }
@@ -151,8 +150,9 @@ export class Pruner {
     { signal }: CallOptions,
   ): Promise<readonly PrunedVersion[]> {
     if (going.length === 0) return []
-    const { removing } = this.#parts
-    return await removing(cellId, (removals) => this.#removeEach(cellId, going, looked, removals, { signal }))
+    return await this.#parts.work.removing(cellId, (removals) =>
+      this.#removeEach(cellId, going, looked, removals, { signal }),
+    )
   }
 
   async #removeEach(
@@ -208,4 +208,55 @@ function pinnedOf(
   const keys = new Set(pins)
   if (keys.size === 0) return keys
   return new Set(versions.map(({ version }) => version).filter((version) => keys.has(pinOf(cellId, version))))
+}
+
+/** How old versions are removed. */
+export interface PruneOptions extends CallOptions {
+  /** Only says what would be done. */
+  dryRun?: boolean
+}
+
+export const PRUNE: Shape<PruneOptions> = { ...CALL, dryRun: FLAG }
+
+/** One version, what happens to it, and why. */
+export interface PrunedVersion {
+  version: string
+  sizeBytes: number
+  /** Epoch milliseconds. */
+  createdAt: number
+  origin: BackupOrigin
+  /** False: it is known to be damaged, or what it rests on is damaged or missing. */
+  restorable: boolean
+  /** `mark`: it goes in a day. `wait`: it was marked less than a day ago. */
+  action: 'keep' | 'mark' | 'wait' | 'remove'
+  /** Why it stays; null if nothing keeps it. */
+  reason: KeepReason | null
+  /** The step of the plan that keeps it. */
+  step: string | null
+  /** Epoch milliseconds; null if it is not marked. */
+  markedAt: number | null
+}
+
+/** What the plans say about the versions of a cell. */
+export interface PruneResult {
+  plan: string
+  tenantPlan: string
+  /** Newest first. */
+  versions: PrunedVersion[]
+}
+
+/** How the cells of a store stand. */
+export interface BackupSummary {
+  keep: string
+  keepTenant: string
+  /** Cells that are stored. */
+  stored: number
+  /** When the cell whose newest backup is the oldest was stored, in epoch milliseconds. */
+  oldestStoredAt: number | null
+  /** When the newest backup of any cell was stored, in epoch milliseconds. */
+  newestStoredAt: number | null
+  /** Cells that have changed since they were stored, or were never stored. */
+  changed: number
+  /** When the oldest change was made that no backup holds, or a little earlier, in epoch milliseconds. */
+  oldestChangeAt: number | null
 }

@@ -3,6 +3,8 @@ import { CellError, isCellError } from '../../../errors.ts'
 import { bufferBody, type CallOptions, type ObjectStore } from '../../object-store/object-store.ts'
 import { openSealed, sealJson } from '../identity/sealed-json.ts'
 import { checkVersion, type NoteKind, noteKey, parseNote, parseVersion } from '../object-keys.ts'
+import type { StoredVersion } from '../stored-manifest.ts'
+import type { VersionIndex } from '../version-index.ts'
 
 /** More than any note that we write. */
 const NOTE_BYTES_MAX = 16 * 1_048_576
@@ -19,7 +21,7 @@ export interface Proof {
 }
 
 /** The notes of one cell, as a listing shows them: the key of each, by its stamp. */
-export interface NoteKeys {
+interface NoteKeys {
   /** Keys of pins. */
   pins: readonly string[]
   /** Oldest first; the newest counts. */
@@ -166,4 +168,31 @@ function isMark(entry: [string, unknown]): entry is [string, number] {
 
 function stampOf(key: string): number {
   return parseNote(key)?.time ?? parseVersion(key)?.time ?? 0
+}
+
+/** What one listing of a cell shows to retention. */
+export interface NotedVersions {
+  /** Newest first. */
+  versions: StoredVersion[]
+  notes: NoteKeys
+  /** Versions that the cell was restored to after its newest backup. */
+  restoredTo: string[]
+}
+
+/** Lists the versions of a cell, and the notes next to them. */
+export async function listNoted(
+  index: VersionIndex,
+  cellId: string,
+  { signal }: CallOptions,
+): Promise<NotedVersions> {
+  const keys = { pin: [] as string[], marks: [] as string[], proven: [] as string[], plan: [] as string[] }
+  const onOther = (key: string) => {
+    const note = parseNote(key)
+    if (note !== undefined) keys[note.kind].push(key)
+  }
+  const { versions, marks } = await index.contents(cellId, { signal, onOther })
+  const { pin: pins, ...others } = keys
+  const newest = parseVersion(versions[0]?.version ?? '')?.time ?? 0
+  const restoredTo = marks.filter(({ time }) => time > newest).map(({ version }) => version)
+  return { versions, notes: { pins, ...others }, restoredTo }
 }

@@ -1,23 +1,24 @@
+import { unlessAborted } from '../../../base/async/unless-aborted.ts'
 import type { Clock } from '../../../base/clock.ts'
 import type { Log } from '../../../base/log.ts'
 import { checkOptions, type Given } from '../../../base/options/option-shapes.ts'
 import { isClosedConnection, isSqliteError } from '../../../engine/sqlite-errors.ts'
 import { toBackupError } from '../../archive/backup-errors.ts'
 import type { BackupProgressTable } from '../../changes/progress-table.ts'
-import { CALL, type CallOptions, type ObjectStore } from '../../object-store/object-store.ts'
-import { PRUNE } from '../backup-options.ts'
+import {
+  CALL,
+  type CallOptions,
+  type ObjectEntry,
+  type ObjectStore,
+} from '../../object-store/object-store.ts'
 import type { ObjectStoreClaim } from '../identity/object-store-claim.ts'
-import { backupNotFound } from '../object-keys.ts'
+import { backupNotFound, cellPrefix } from '../object-keys.ts'
 import type { StoredVersion } from '../stored-manifest.ts'
 import type { VersionFindings } from '../version-findings.ts'
 import type { VersionIndex } from '../version-index.ts'
-import { listNoted } from './noted-versions.ts'
-import { NotesInProgress } from './notes-in-progress.ts'
-import type { BackupSummary, PruneOptions, PruneResult } from './prune-result.ts'
-import { Pruner } from './pruner.ts'
-import { type PurgedObjects, purgeObjects } from './purge.ts'
-import type { Removing } from './removals.ts'
-import { type Proof, pinOf, RetentionNotes } from './retention-notes.ts'
+import type { WorkInProgress } from '../work-in-progress.ts'
+import { type BackupSummary, PRUNE, type PruneOptions, type PruneResult, Pruner } from './pruner.ts'
+import { listNoted, type Proof, pinOf, RetentionNotes } from './retention-notes.ts'
 import { PLAN_DEFAULT, parsePlan, TENANT_PLAN_DEFAULT } from './retention-plan.ts'
 import type { RetentionTable } from './retention-table.ts'
 
@@ -40,12 +41,9 @@ export interface RetentionParts {
   index: VersionIndex
   table: RetentionTable
   progress: BackupProgressTable
-  /** Ends removals for a restore. */
-  removing: Removing
-  /** Resolves once every removal of a version of the cell that had begun has ended, here and in the archiver. */
-  removalsEnded(cellId: string, options: CallOptions): Promise<void>
-  /** As {@link removalsEnded}. What prunes the cell has looked at its notes before, and removes nothing more. */
-  endRemovals(cellId: string, options: CallOptions): Promise<void>
+  work: WorkInProgress
+  /** Resolves once every backup and restore of the cell that had begun has ended in the archiver, which removes versions after a backup. */
+  settled(cellId: string, options: CallOptions): Promise<void>
   findings: VersionFindings
   clock: Clock
   log: Log
@@ -55,7 +53,6 @@ export interface RetentionParts {
 export class Retention {
   readonly #parts: RetentionParts
   readonly #notes: RetentionNotes
-  readonly #inProgress = new NotesInProgress()
   readonly #plans: { keep: string; keepTenant: string }
   readonly #pruner: Pruner
 
@@ -90,7 +87,7 @@ export class Retention {
   prune<O extends PruneOptions & Given<O, PruneOptions>>(cellId: string, options?: O): Promise<PruneResult>
   async prune(cellId: string, options: PruneOptions = {}): Promise<PruneResult> {
     checkOptions(options, PRUNE)
-    return await remembered(this.#inProgress.write(cellId, () => this.#pruner.prune(cellId, options)))
+    return await remembered(this.#parts.work.note(cellId, () => this.#pruner.prune(cellId, options)))
   }
 
   /**
@@ -101,7 +98,7 @@ export class Retention {
   async pin(cellId: string, version: string, options: CallOptions = {}): Promise<void> {
     checkOptions(options, CALL)
     pinOf(cellId, version)
-    await this.#inProgress.write(cellId, () => this.#pin(cellId, version, options))
+    await this.#parts.work.note(cellId, () => this.#pin(cellId, version, options))
   }
 
   /** The plan decides over the version again. @throws `invalid_version`, `backup_not_found` */
@@ -121,10 +118,10 @@ export class Retention {
   async setPlan(cellId: string, plan: string | null, options: CallOptions = {}): Promise<void> {
     checkOptions(options, CALL)
     if (plan !== null) parsePlan(plan)
-    await this.#inProgress.write(cellId, async () => {
+    await this.#parts.work.note(cellId, async () => {
       const { notes } = await listNoted(this.#parts.index, cellId, options)
       await this.#notes.writePlan(cellId, notes, plan ?? undefined, this.#parts.clock.now(), options)
-      await this.#parts.endRemovals(cellId, options)
+      await this.#endRemovals(cellId, options)
     })
   }
 
@@ -147,7 +144,7 @@ export class Retention {
       if (version !== versions[0]?.version) await this.#assertStays(cellId, version, options)
       table.noteProof(cellId, proof)
     }
-    await remembered(this.#inProgress.write(cellId, record))
+    await remembered(this.#parts.work.note(cellId, record))
   }
 
   /** As far as this machine knows; asks nobody. */
@@ -193,7 +190,9 @@ export class Retention {
 
   /** Removes everything that the object store holds of a cell, and the local rows. Only for a cell that is deleted. @internal */
   async purge(cellId: string, { signal }: CallOptions = {}): Promise<PurgedObjects> {
-    return await remembered(this.#inProgress.purge(cellId, () => this.#purge(cellId, { signal }), signal))
+    return await remembered(
+      this.#parts.work.purgeNotes(cellId, () => this.#purge(cellId, { signal }), signal),
+    )
   }
 
   /** Removes the local rows of a deleted cell. @internal */
@@ -202,17 +201,25 @@ export class Retention {
   }
 
   async #pin(cellId: string, version: string, options: CallOptions): Promise<void> {
-    const { objectStore, clock, removalsEnded } = this.#parts
+    const { objectStore, clock, work, settled } = this.#parts
     await this.#notes.pin(cellId, version, clock.now(), options)
     // What removes a version looks for its pin first, but may have done so before there was one.
-    await removalsEnded(cellId, options)
+    await unlessAborted(work.removed(cellId), options.signal)
+    await settled(cellId, options)
     if ((await objectStore.head(version, options)) !== undefined) return
     await this.#notes.unpin(cellId, version, options)
     throw backupNotFound()
   }
 
+  /** What prunes the cell has looked at its notes before: it removes nothing more. */
+  async #endRemovals(cellId: string, options: CallOptions): Promise<void> {
+    const { work, settled } = this.#parts
+    await work.endRemovals(cellId, options.signal)
+    await settled(cellId, options)
+  }
+
   async #assertStays(cellId: string, version: string, options: CallOptions): Promise<void> {
-    await this.#parts.endRemovals(cellId, options)
+    await this.#endRemovals(cellId, options)
     if ((await this.#parts.objectStore.head(version, options)) === undefined) throw backupNotFound()
   }
 
@@ -244,4 +251,45 @@ async function remembered<T>(work: Promise<T>): Promise<T> {
   return await work.catch((error) => {
     throw isSqliteError(error) || isClosedConnection(error) ? toBackupError(error) : error
   })
+}
+
+/** The clocks of this machine and of the object store may differ by as much. */
+const CLOCK_SKEW_MS = 24 * 3_600_000
+
+/** How much was removed. */
+export interface PurgedObjects {
+  objects: number
+  bytes: number
+}
+
+interface PurgeOptions extends CallOptions {
+  /** Called after each removal. */
+  removed(key: string): void
+}
+
+/**
+ * Removes every object under a cell's prefix, and ends its unfinished uploads. If it ends early, what is left restores, and a
+ * repeat removes the rest.
+ */
+async function purgeObjects(
+  store: ObjectStore,
+  cellId: string,
+  now: number,
+  log: Log,
+  { signal, removed }: PurgeOptions,
+): Promise<PurgedObjects> {
+  const prefix = cellPrefix(cellId)
+  // Some services cannot list uploads; the daily sweep has the same trouble there, and says so.
+  await store.sweepUploads(prefix, now + CLOCK_SKEW_MS, { signal }).catch((err) => {
+    if (signal?.aborted) throw err
+    log.warn({ cellId, err }, 'could not look for unfinished uploads of a cell that is purged')
+  })
+  const entries: ObjectEntry[] = []
+  for await (const entry of store.list(prefix, { signal })) entries.push(entry)
+  // From the end: incrementals go before their bases.
+  for (const { key } of entries.toReversed()) {
+    await store.delete(key, { signal })
+    removed(key)
+  }
+  return { objects: entries.length, bytes: entries.reduce((sum, { size }) => sum + size, 0) }
 }

@@ -1,6 +1,5 @@
 import { InvalidArgumentError, Option } from 'commander'
-import { parseDuration } from '../../flags.ts'
-import { BYTES_FORM, parseBytes, spellBytes } from '../../terminal/byte-size.ts'
+import { BYTES_FORM, parseBytes, parseDuration, spellBytes } from '../../flags.ts'
 import { formatDuration } from '../../terminal/output.ts'
 
 /** How a flag and its variable spell a limit. */

@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { objectStoreNotConfigured } from '../../../backup/backup-manager.ts'
-import type { PruneResult } from '../../../backup/versions/retention/prune-result.ts'
+import type { PruneResult } from '../../../backup/versions/retention/pruner.ts'
 import type { Retention } from '../../../backup/versions/retention/retention.ts'
 import { cellNotFound } from '../../../catalog/cell-registry.ts'
 import { CellError } from '../../../errors.ts'

@@ -81,7 +81,7 @@ export class ArchiverProcess implements ArchiverClient {
   readonly #parts: ArchiverProcessParts
   readonly #jobs: ArchiverJobs
   /** Flushes that it has not answered. Another archiver gets them all: its look at the cells is a later one. */
-  readonly #flushes = new OpenCalls<Flushed, FlushOptions['about']>()
+  readonly #flushes = new OpenCalls<Flushed, FlushOptions['cells']>()
   #shipping: ShippingState | undefined
   #child: ArchiverLink | undefined
   #isReady = false
@@ -147,12 +147,12 @@ export class ArchiverProcess implements ArchiverClient {
     this.#jobs.raise(cellId, need)
   }
 
-  async flush(signal?: AbortSignal, options?: Pick<FlushOptions, 'about'>): Promise<Flushed> {
+  async flush(signal?: AbortSignal, options?: Pick<FlushOptions, 'cells'>): Promise<Flushed> {
     this.assertRunning()
     if (this.#parts.settings.shipping === undefined) throw notShipped()
     signal?.throwIfAborted()
-    const { id, promise } = this.#flushes.begin(options?.about)
-    this.#send({ type: 'flush', id, about: options?.about })
+    const { id, promise } = this.#flushes.begin(options?.cells)
+    this.#send({ type: 'flush', id, cells: options?.cells })
     return await unlessAborted(promise, signal)
   }
 
@@ -205,7 +205,7 @@ export class ArchiverProcess implements ArchiverClient {
         this.#isReady = true
         this.#watch = this.#newWatch(child)
         this.#jobs.sendAll()
-        for (const { id, state } of this.#flushes) this.#send({ type: 'flush', id, about: state })
+        for (const { id, state } of this.#flushes) this.#send({ type: 'flush', id, cells: state })
         break
       case 'pong':
         this.#watch?.answered()

@@ -13,9 +13,9 @@ import {
   withAccounts,
 } from '../../../backup/changes/log/cell-log.ts'
 import type { PackedPiece } from '../../../backup/changes/log/packed-logs.ts'
-import type { UnshippedSearch } from '../../../backup/changes/unshipped/unshipped-search.ts'
+import type { UnshippedSearch } from '../../../backup/changes/unshipped-search.ts'
 import { discardRestored } from '../../../backup/restore/install/restore-install.ts'
-import type { RestorePermits } from '../../../backup/restore/install/restore-permits.ts'
+import type { RestorePermits } from '../../../backup/versions/work-in-progress.ts'
 import { cellNotFound } from '../../../catalog/cell-registry.ts'
 import type { StoreCore } from '../../../store/store-core.ts'
 import type { Upkeep } from '../../../store/upkeep.ts'

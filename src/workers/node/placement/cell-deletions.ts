@@ -77,7 +77,7 @@ export class CellDeletions {
     options: ServedDeleteOptions,
   ): Promise<() => Promise<void>> {
     const { core, workers } = this.#parts
-    const deletedAt = await this.#markDeleted(cellId, accountId, options)
+    const deletedAt = await this.#setDeleted(cellId, accountId, options)
     await workers.runTask({ task: 'release', cellId })
     await core.turns.next(accountId ?? '')
     // If a restore that began before brought the cell back, its files are new and stay. A record can also be forgotten.
@@ -87,7 +87,7 @@ export class CellDeletions {
   }
 
   /** @returns epoch milliseconds */
-  async #markDeleted(
+  async #setDeleted(
     cellId: string,
     accountId: string | null,
     { requestId, permit }: ServedDeleteOptions,
@@ -101,7 +101,7 @@ export class CellDeletions {
       assertRunning()
       permit?.check()
       return await core.durably(() => {
-        const at = lifecycle.markDeleted(cellId, requestId)
+        const at = lifecycle.setDeleted(cellId, requestId)
         workers.forget(cellId)
         return at
       })

@@ -42,7 +42,7 @@ export class WorkerLooks {
     workers: readonly WorkerHandle[],
     limits: CollectLimits,
   ): Promise<CollectedLook<PackedPiece>> {
-    const { wanted = [] } = limits
+    const { awaited = [] } = limits
     const asOf = this.#clock.now()
     const look = ++this.#looks
     const part = (max: number) => Math.max(1, Math.floor(max / Math.max(workers.length, 1)))
@@ -62,7 +62,7 @@ export class WorkerLooks {
       asOf: Math.min(asOf, ...answers.map((answer) => answer.asOf)),
       look,
       askedIn: Math.min(look, ...known.map((each) => each.look)),
-      whole: wholeOf(wanted, questions, look),
+      complete: completeOf(awaited, questions, look),
     }
   }
 
@@ -113,16 +113,18 @@ function isValid(question: Question, look: number): boolean {
 }
 
 /** For each wanted cell of which everything is collected, the look in which its workers were asked. */
-function wholeOf(
-  wanted: readonly string[],
+function completeOf(
+  awaited: readonly string[],
   questions: readonly Question[],
   look: number,
 ): Record<string, number> {
-  const whole: Record<string, number> = {}
-  for (const cellId of wanted) {
+  const complete: Record<string, number> = {}
+  for (const cellId of awaited) {
     const users = questions.filter(({ worker }) => worker.mayHaveUsed(cellId))
-    const isWhole = users.every((each) => isValid(each, look) && each.answer?.whole.includes(cellId) === true)
-    if (isWhole) whole[cellId] = Math.min(look, ...users.map((each) => each.look))
+    const isComplete = users.every(
+      (each) => isValid(each, look) && each.answer?.complete.includes(cellId) === true,
+    )
+    if (isComplete) complete[cellId] = Math.min(look, ...users.map((each) => each.look))
   }
-  return whole
+  return complete
 }

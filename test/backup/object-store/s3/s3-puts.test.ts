@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
-import { beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { bufferBody } from '../../../../src/backup/object-store/object-store.ts'
-import type { S3ObjectStore } from '../../../../src/backup/object-store/s3/s3-object-store.ts'
 import { CellError } from '../../../../src/errors.ts'
 import { FakeClock } from '../../../support/fake-clock.ts'
 import { perTest } from '../../../support/per-test.ts'
@@ -26,10 +25,7 @@ const small = Buffer.from('a small object')
 
 const place = FaultyPlace.perTest()
 const s3 = perTest(() => place.s3)
-let store: S3ObjectStore
-beforeEach(() => {
-  store = place.open()
-})
+const store = perTest(() => place.open())
 
 describe('A put whose answer is lost', () => {
   test.each([

@@ -2,7 +2,7 @@ import { freeBytes } from '../../../base/machine/free-bytes.ts'
 import type { Limits } from '../../../base/options/limits.ts'
 import { bytesWithReserve } from '../../../engine/files/delete-reserve.ts'
 import { CellError } from '../../../errors.ts'
-import type { Manifest } from '../../archive/manifest.ts'
+import type { Expected, Manifest } from '../../archive/manifest.ts'
 
 /** An incremental's logs may have this size even if the database is smaller: changes/backup-chain.ts. */
 const LOGS_BYTES_MIN = 1_048_576
@@ -52,4 +52,21 @@ function tooLarge(what: string, bytes: number, { cellBytesMax }: Limits): CellEr
     `The backup holds ${what} of ${bytes} bytes, and a cell may have ${cellBytesMax} (limits.cellBytesMax). Nothing was restored. Raise the limit to restore it.`,
     { limit: cellBytesMax },
   )
+}
+
+/** Whose backup it has to be, and how large it may be. */
+export interface Acceptable extends Expected {
+  limits: Limits
+  /** Bytes that the restore must leave free on the disk. Undefined: it may fill the disk. */
+  spareBytes?: number | undefined
+}
+
+/** An archive of a chain, and where its database goes. Plain data: it can be sent to a thread. */
+export interface ArchivePlace {
+  /** The database under restore. */
+  file: string
+  version: string
+  /** The versions that were applied to it, in their order. */
+  before: readonly string[]
+  expected: Acceptable
 }

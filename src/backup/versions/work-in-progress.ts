@@ -1,17 +1,18 @@
 import { unlessAborted } from '../../base/async/unless-aborted.ts'
 import { CellError } from '../../errors.ts'
 import { toBackupError } from '../archive/backup-errors.ts'
-import { purgeInProgress } from '../versions/retention/notes-in-progress.ts'
-import type { Removals } from '../versions/retention/removals.ts'
+import type { RestoreOptions } from './backup-types.ts'
 
 /**
- * The cells whose restore waits or runs, and those whose backups are being purged: never both. A restore ends the removal of old
- * versions of its cell.
+ * What is under way with the backups of each cell. A purge is never beside a restore of the cell, nor beside a note of retention that is
+ * being stored: a note that came after the purge's listing would stay for good. A restore ends the removal of old versions of its cell.
  */
-export class RestoresInProgress {
+export class WorkInProgress {
   readonly #requested = new Set<string>()
-  readonly #removals = new Set<RemovalsOf>()
+  readonly #removals = new Set<Removals>()
+  readonly #notes = new Set<{ cellId: string; ended: Promise<unknown> }>()
   readonly #purged = new Set<string>()
+  readonly #purgedOfNotes = new Set<string>()
   readonly #recoveries = new Map<string, Recovery>()
 
   /**
@@ -48,7 +49,7 @@ export class RestoresInProgress {
    * one: it waits for the removal that is under way, and no other follows.
    */
   async removing<T>(cellId: string, run: (removals: Removals) => Promise<T>): Promise<T> {
-    const removals = new RemovalsOf(cellId, this.#requested.has(cellId))
+    const removals = new Removals(cellId, this.#requested.has(cellId))
     this.#removals.add(removals)
     try {
       return await run(removals)
@@ -74,6 +75,31 @@ export class RestoresInProgress {
     }
   }
 
+  /** Stores notes of retention. @throws `busy` during {@link purgeNotes} of the cell */
+  async note<T>(cellId: string, store: () => Promise<T>): Promise<T> {
+    if (this.#purgedOfNotes.has(cellId)) throw purgeInProgress()
+    const stored = store()
+    const mine = { cellId, ended: stored.catch(() => {}) }
+    this.#notes.add(mine)
+    try {
+      return await stored
+    } finally {
+      this.#notes.delete(mine)
+    }
+  }
+
+  /** Runs the part of a purge that removes notes, after those that are being stored. @throws the signal's reason */
+  async purgeNotes<T>(cellId: string, purge: () => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+    this.#purgedOfNotes.add(cellId)
+    try {
+      const own = [...this.#notes].filter((each) => each.cellId === cellId)
+      await unlessAborted(Promise.all(own.map(({ ended }) => ended)), signal)
+      return await purge()
+    } finally {
+      this.#purgedOfNotes.delete(cellId)
+    }
+  }
+
   /**
    * Runs the recovery of a cell whose local data is lost. Calls during a recovery share it.
    *
@@ -94,7 +120,8 @@ export class RestoresInProgress {
   }
 }
 
-class RemovalsOf implements Removals {
+/** Removals of versions of one cell, one after the other, until somebody needs the versions. */
+export class Removals {
   readonly cellId: string
   #isEnded: boolean
   #underWay: Promise<unknown> | undefined
@@ -104,6 +131,7 @@ class RemovalsOf implements Removals {
     this.#isEnded = isEnded
   }
 
+  /** @returns false if the removal was not done: none is done from here on */
   async next(remove: () => Promise<boolean>): Promise<boolean> {
     if (this.#isEnded) return false
     const removal = remove()
@@ -128,4 +156,30 @@ interface Recovery {
 
 function restoreInProgress(): CellError {
   return new CellError('restore_in_progress', 'A restore of this cell is running. Wait for its end.')
+}
+
+function purgeInProgress(): CellError {
+  return new CellError('busy', 'What is left of this cell is being purged.')
+}
+
+type Permit = NonNullable<RestoreOptions['permit']>
+
+/** The permits of the restores under way. A cell has at most one that was requested. */
+export class RestorePermits {
+  readonly #permits = new Map<string, Permit>()
+
+  async during<T>(cellId: string, permit: Permit | undefined, restore: () => Promise<T>): Promise<T> {
+    if (permit === undefined) return await restore()
+    this.#permits.set(cellId, permit)
+    try {
+      return await restore()
+    } finally {
+      this.#permits.delete(cellId)
+    }
+  }
+
+  /** The cell's restore is built. @throws what its permit refuses it with */
+  checkBuilt(cellId: string, bytes: number): void {
+    this.#permits.get(cellId)?.checkBuilt?.(bytes)
+  }
 }

@@ -3,10 +3,9 @@ import path from 'node:path'
 import type { ArchiveSink, Received } from '../../archive/archive-reader.ts'
 import { corrupt } from '../../archive/backup-errors.ts'
 import { checkIdentity, MANIFEST_MEMBER, type Manifest } from '../../archive/manifest.ts'
-import type { ArchivePlace } from '../build/archive-place.ts'
-import type { WriteMember } from '../build/restore-member.ts'
 import type { RestoreTaskRunner } from '../threads/restore-task.ts'
-import { checkDeclared, checkRoom, checkSize } from './restore-limits.ts'
+import { type ArchivePlace, checkDeclared, checkRoom, checkSize } from './restore-limits.ts'
+import type { WriteMember } from './restore-member.ts'
 
 /** How the archive's members are written and proven. */
 export interface ArchiveWork {

@@ -1,12 +1,12 @@
-import { turnOfTheLoop } from '../../../base/clock.ts'
-import type { CellPaths } from '../../../base/files/store-paths.ts'
-import type { Log } from '../../../base/log.ts'
-import type { BackupProgress } from '../backup-progress.ts'
-import { fingerprintOf } from '../file-fingerprint.ts'
-import { isUntouchedSince, unshippedSegments } from '../history.ts'
-import { among, type CollectedLook, type CollectLimits } from '../log/cell-log.ts'
-import { Segments } from '../log/segments.ts'
-import type { BackupProgressTable } from '../progress-table.ts'
+import { turnOfTheLoop } from '../../base/clock.ts'
+import type { CellPaths } from '../../base/files/store-paths.ts'
+import type { Log } from '../../base/log.ts'
+import type { BackupProgress } from './backup-progress.ts'
+import { fingerprintOf } from './file-fingerprint.ts'
+import { isUntouchedSince, unshippedSegments } from './history.ts'
+import { among, type CollectedLook, type CollectLimits } from './log/cell-log.ts'
+import { Segments } from './log/segments.ts'
+import type { BackupProgressTable } from './progress-table.ts'
 
 export interface UnshippedSearchParts {
   /** False: nothing is shipped, and nothing is looked for. */
@@ -71,7 +71,7 @@ export class UnshippedSearch {
    * meanwhile may have come too late for the process that had answered already.
    */
   async collect<Piece>(
-    { about, wanted = [] }: Pick<CollectLimits, 'about' | 'wanted'>,
+    { historyOf, awaited = [] }: Pick<CollectLimits, 'historyOf' | 'awaited'>,
     collect: () => Promise<CollectedLook<Piece>>,
   ): Promise<CollectedLook<Piece>> {
     const missed = [...this.#missed]
@@ -82,15 +82,15 @@ export class UnshippedSearch {
     this.#watching.add(sought)
     const collected = await collect().finally(() => this.#watching.delete(sought))
     const isOver = wasOver && this.isOver && this.#begun === begun
-    const whole = { ...collected.whole }
-    for (const cellId of wanted)
-      if (this.#isCutShort || sought.some((may) => may(cellId))) delete whole[cellId]
+    const complete = { ...collected.complete }
+    for (const cellId of awaited)
+      if (this.#isCutShort || sought.some((may) => may(cellId))) delete complete[cellId]
     const unreadable = union(collected.unreadable, missed, this.#missed)
     const changed = this.#changedWithoutHistory()
-    const withoutHistory = union(collected.withoutHistory, about ? among(changed, about) : changed)
+    const withoutHistory = union(collected.withoutHistory, historyOf ? among(changed, historyOf) : changed)
     const withoutHistoryCount = Math.max(collected.withoutHistoryCount, changed.length)
     const isAll = collected.isAll && isOver
-    return { ...collected, unreadable, withoutHistory, withoutHistoryCount, isAll, whole }
+    return { ...collected, unreadable, withoutHistory, withoutHistoryCount, isAll, complete }
   }
 
   /** Of those that no process has open, too: nobody has to look at them. */

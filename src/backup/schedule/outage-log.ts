@@ -1,7 +1,7 @@
-import type { Clock } from '../base/clock.ts'
-import type { Log } from '../base/log.ts'
-import { isCellError } from '../errors.ts'
-import type { BaseReason } from './changes/base-reason.ts'
+import type { Clock } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
+import { isCellError } from '../../errors.ts'
+import type { BaseReason } from '../changes/base-reason.ts'
 
 /** Until the second line of an outage. Each further one comes after twice as long. */
 const AGAIN_MS = 60_000

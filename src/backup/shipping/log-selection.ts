@@ -1,5 +1,6 @@
-import type { LogPiece, UnshippedLog } from '../../changes/log/cell-log.ts'
-import type { ShippingOrder } from '../shipping-order.ts'
+import type { AccountQueue } from '../../base/fairness/account-queue.ts'
+import { AccountRotation } from '../../base/fairness/account-rotation.ts'
+import type { LogPiece, UnshippedLog } from '../changes/log/cell-log.ts'
 
 /**
  * A reader takes a manifest of up to 4 MiB: so many pieces and entries of `commits` fit, of about 500 and 24 bytes each.
@@ -8,7 +9,7 @@ const PIECES_MAX = 4_000
 const COMMITS_MAX = 60_000
 
 /** What one object has room for. */
-export interface LogSelection {
+interface LogSelection {
   logs: UnshippedLog[]
   /** Nothing was left for the next object. */
   isAll: boolean
@@ -51,4 +52,38 @@ function cutPiece(piece: LogPiece, commitsMax: number): LogPiece {
   const commits = piece.commits.slice(0, commitsMax)
   const [to] = commits.at(-1) as [number, number]
   return { ...piece, to, commits }
+}
+
+/**
+ * Who comes first in the next object: accounts take turns, and of each the cell comes first that has waited longest. Each
+ * worker tells of its own cells, so that no order of theirs says that.
+ */
+export class ShippingOrder {
+  readonly #accounts = new AccountRotation()
+  /** By cell of the last round: the round since which it waits. */
+  #since = new Map<string, number>()
+  #rounds = 0
+
+  /** Cells of which nothing was told are forgotten. */
+  round(logs: readonly UnshippedLog[]): AccountQueue<UnshippedLog> {
+    this.#rounds++
+    const before = this.#since
+    const since = new Map(logs.map(({ cellId }) => [cellId, before.get(cellId) ?? this.#rounds]))
+    this.#since = since
+    const sinceOf = ({ cellId }: UnshippedLog) => since.get(cellId) as number
+    return this.#accounts.round(
+      logs.toSorted((a, b) => sinceOf(a) - sinceOf(b)),
+      accountOf,
+    )
+  }
+
+  /** An object has room for some of it. What is left of it waits anew. */
+  hadTurn(log: UnshippedLog): void {
+    this.#since.set(log.cellId, this.#rounds + 1)
+    this.#accounts.hadTurn(accountOf(log))
+  }
+}
+
+function accountOf({ accountId }: UnshippedLog): string {
+  return accountId ?? ''
 }

@@ -1,0 +1,11 @@
+import { once } from 'node:events'
+import net from 'node:net'
+
+/** A port of this machine where nobody listens. */
+export async function freePort(): Promise<number> {
+  const server = net.createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as net.AddressInfo
+  await new Promise((resolve) => server.close(resolve))
+  return port
+}
