@@ -33,7 +33,9 @@ async function typesOf(document: OpenApiDocument): Promise<string> {
 function tableOf({ paths }: OpenApiDocument): string {
   const rows = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).flatMap(([method, operation]) => {
-      const { operationId, parameters = [], requestBody, responses } = operation as DocumentedOperation
+      const { operationId, tags, parameters = [], requestBody, responses } = operation as DocumentedOperation
+      // It has clients of its own.
+      if (tags.includes('Hrana')) return []
       const inBody = fieldsOf(requestBody?.content['application/json']?.schema ?? {})
       const inQuery = parameters.filter((each) => each.in === 'query' && !Object.hasOwn(inBody, each.name))
       const idempotent = parameters.some(({ name }) => name === 'Idempotency-Key')
@@ -72,6 +74,7 @@ interface Schema {
 }
 interface DocumentedOperation {
   operationId: string
+  tags: string[]
   parameters?: { name: string; in: string }[]
   requestBody?: { content: Record<string, { schema?: Schema }> }
   responses: Record<string, { content?: Record<string, object> }>

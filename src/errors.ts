@@ -42,6 +42,7 @@ export const ERROR_KINDS = {
   result_too_large: 'request',
   result_memory_exceeded: 'request',
   transaction_too_large: 'request',
+  stream_expired: 'conflict',
   transaction_timeout: 'request',
   transaction_lost: 'conflict',
   // KV

@@ -130,7 +130,7 @@ function describe(route: Route, operation: Operation, problems: ProblemResponses
     responses: {
       [status]: successOf(operation, DATABASE),
       ...(otherwise === undefined ? {} : { [otherwise.status]: successOf(otherwise) }),
-      ...problems.of(id, codesOf(route, operation)),
+      ...problems.of(operation, codesOf(route, operation)),
     },
   }
 }

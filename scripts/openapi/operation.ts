@@ -14,7 +14,7 @@ export interface Success {
 export interface Operation {
   /** The operationId: the name of the method of clients. */
   readonly id: string
-  readonly tag: 'Node' | 'API keys' | 'Accounts' | 'Cells' | 'SQL' | 'KV' | 'Backups'
+  readonly tag: 'Node' | 'API keys' | 'Accounts' | 'Cells' | 'SQL' | 'Hrana' | 'KV' | 'Backups'
   readonly summary: string
   /** The parameters of its query. */
   readonly query?: Readonly<Record<string, z.ZodType>>

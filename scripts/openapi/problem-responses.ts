@@ -1,6 +1,7 @@
 import type { ZodOpenApiResponseObject } from 'zod-openapi'
 import type { CellErrorCode } from '../../src/errors.ts'
 import { STATUS_OF_CODE } from '../../src/http/core/problem.ts'
+import type { Operation } from './operation.ts'
 
 export const REQUEST_ID = { 'X-Request-Id': { $ref: '#/components/headers/RequestId' } }
 const RETRY_AFTER = { 'Retry-After': { $ref: '#/components/headers/RetryAfter' } }
@@ -11,11 +12,15 @@ export class ProblemResponses {
   readonly #names = new Map<string, string>()
 
   /** For each status a response with the codes that the operation gives with it, and no other. */
-  of(operationId: string, codes: readonly CellErrorCode[]): Record<string, { $ref: string }> {
+  of(
+    { id, tag }: Pick<Operation, 'id' | 'tag'>,
+    codes: readonly CellErrorCode[],
+  ): Record<string, { $ref: string }> {
     const byStatus = Map.groupBy(codes, (code) => STATUS_OF_CODE[code])
     const responses = [...byStatus].map(([status, some]) => {
-      const name = this.#nameOf(some, `${operationId}${status}`)
-      this.components[name] ??= responseOf(status, some)
+      const isHrana = tag === 'Hrana'
+      const name = isHrana ? `hrana${status}` : this.#nameOf(some, `${id}${status}`)
+      this.components[name] ??= isHrana ? hranaResponseOf(status) : responseOf(status, some)
       return [status, { $ref: `#/components/responses/${name}` }]
     })
     return Object.fromEntries(responses)
@@ -28,6 +33,16 @@ export class ProblemResponses {
     const known = this.#names.get(codes.join()) ?? several
     this.#names.set(codes.join(), known)
     return known
+  }
+}
+
+/** Its codes are those of SQLite and of the protocol, and the others in capitals. */
+function hranaResponseOf(status: number): ZodOpenApiResponseObject {
+  const waits = status === 429 || status === 503
+  return {
+    description: 'An error, as Hrana writes it.',
+    headers: waits ? { ...REQUEST_ID, ...RETRY_AFTER } : REQUEST_ID,
+    content: { 'application/json': { schema: { $ref: '#/components/schemas/HranaError' } } },
   }
 }
 

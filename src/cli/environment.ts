@@ -9,6 +9,7 @@ import { HISTORY_VARIABLE } from './sql/history.ts'
 export const VARIABLES: readonly string[] = [
   'CELLSTORE_HOST',
   'CELLSTORE_PORT',
+  'CELLSTORE_CORS_ORIGIN',
   'CELLSTORE_DATA_DIR',
   'CELLSTORE_OBJECT_STORE',
   'CELLSTORE_OBJECT_STORE_WAIT',

@@ -312,6 +312,57 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/databases/{id}/v2/pipeline": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Run the requests of a stream (Hrana 2) */
+        post: operations["hranaPipelineV2"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/databases/{id}/v3/pipeline": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Run the requests of a stream (Hrana 3) */
+        post: operations["hranaPipelineV3"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/databases/{id}/v3/cursor": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Run a batch, and get its rows line by line (Hrana 3) */
+        post: operations["hranaCursorV3"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/databases/{id}/changes": {
         parameters: {
             query?: never;
@@ -765,6 +816,64 @@ export interface components {
             /** @description As it was; null if there was none. */
             entry: components["schemas"]["Entry"] | null;
         };
+        HranaBatch: {
+            steps: {
+                condition?: components["schemas"]["HranaCondition"];
+                stmt: components["schemas"]["HranaStatement"];
+            }[];
+        };
+        /** @description cond and conds hold further conditions. */
+        HranaCondition: {
+            /** @enum {string} */
+            type: "ok" | "error" | "not" | "and" | "or" | "is_autocommit";
+            step?: number;
+            cond?: unknown;
+            conds?: unknown[];
+        };
+        HranaError: {
+            message: string;
+            code: string;
+        };
+        HranaResult: {
+            cols: {
+                name: string;
+                decltype: string | null;
+            }[];
+            rows: components["schemas"]["HranaValue"][][];
+            affected_row_count: number;
+            last_insert_rowid: string | null;
+        };
+        HranaStatement: {
+            sql?: string;
+            sql_id?: number;
+            args?: components["schemas"]["HranaValue"][];
+            named_args?: {
+                name: string;
+                value: components["schemas"]["HranaValue"];
+            }[];
+            want_rows?: boolean;
+        };
+        /** @description An integer is a string of its digits. A float is bound as REAL. */
+        HranaValue: {
+            /** @constant */
+            type: "null";
+        } | {
+            /** @constant */
+            type: "integer";
+            value: string;
+        } | {
+            /** @constant */
+            type: "float";
+            value: number;
+        } | {
+            /** @constant */
+            type: "text";
+            value: string;
+        } | {
+            /** @constant */
+            type: "blob";
+            base64: string;
+        };
         IncrResult: {
             key: string;
             value: components["schemas"]["WideInteger"];
@@ -972,7 +1081,7 @@ export interface components {
             index?: number;
         };
         /** @enum {string} */
-        ProblemCode: "cell_not_found" | "cell_full" | "cell_quarantined" | "cell_restoring" | "name_taken" | "invalid_database" | "cells_missing" | "disk_full" | "no_backup" | "sql_error" | "sql_too_long" | "multiple_statements" | "param_count_mismatch" | "invalid_parameter" | "statement_not_allowed" | "statement_timeout" | "constraint_violation" | "result_too_large" | "result_memory_exceeded" | "transaction_too_large" | "invalid_key" | "invalid_ttl" | "value_too_large" | "not_an_integer" | "integer_overflow" | "key_not_found" | "precondition_failed" | "backup_not_found" | "backup_corrupt" | "invalid_version" | "restore_in_progress" | "restore_not_found" | "restore_canceled" | "object_store_not_configured" | "object_store_unavailable" | "not_replicated" | "object_store_error" | "quota_exceeded" | "unauthorized" | "forbidden" | "account_suspended" | "account_not_found" | "api_key_not_found" | "not_found" | "method_not_allowed" | "unsupported_media_type" | "body_too_large" | "headers_too_large" | "request_timeout" | "invalid_json" | "invalid_request" | "idempotency_not_supported" | "idempotency_in_progress" | "idempotency_key_reused" | "rate_limited" | "busy" | "shutting_down" | "internal";
+        ProblemCode: "cell_not_found" | "cell_full" | "cell_quarantined" | "cell_restoring" | "name_taken" | "invalid_database" | "cells_missing" | "disk_full" | "no_backup" | "sql_error" | "sql_too_long" | "multiple_statements" | "param_count_mismatch" | "invalid_parameter" | "statement_not_allowed" | "statement_timeout" | "constraint_violation" | "result_too_large" | "result_memory_exceeded" | "transaction_too_large" | "stream_expired" | "transaction_timeout" | "transaction_lost" | "invalid_key" | "invalid_ttl" | "value_too_large" | "not_an_integer" | "integer_overflow" | "key_not_found" | "precondition_failed" | "backup_not_found" | "backup_corrupt" | "invalid_version" | "restore_in_progress" | "restore_not_found" | "restore_canceled" | "object_store_not_configured" | "object_store_unavailable" | "not_replicated" | "object_store_error" | "quota_exceeded" | "unauthorized" | "forbidden" | "account_suspended" | "account_not_found" | "api_key_not_found" | "not_found" | "method_not_allowed" | "unsupported_media_type" | "body_too_large" | "headers_too_large" | "request_timeout" | "invalid_json" | "invalid_request" | "idempotency_not_supported" | "idempotency_in_progress" | "idempotency_key_reused" | "rate_limited" | "busy" | "shutting_down" | "internal";
         PutResult: {
             key: string;
             created: boolean;
@@ -1647,6 +1756,158 @@ export interface components {
                     /** @enum {unknown} */
                     code?: "precondition_failed";
                 } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description An error, as Hrana writes it. */
+        hrana403: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["HranaError"];
+            };
+        };
+        /** @description An error, as Hrana writes it. */
+        hrana422: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["HranaError"];
+            };
+        };
+        /** @description An error, as Hrana writes it. */
+        hrana413: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["HranaError"];
+            };
+        };
+        /** @description An error, as Hrana writes it. */
+        hrana503: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                "Retry-After": components["headers"]["RetryAfter"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["HranaError"];
+            };
+        };
+        /** @description An error, as Hrana writes it. */
+        hrana507: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["HranaError"];
+            };
+        };
+        /** @description An error, as Hrana writes it. */
+        hrana404: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["HranaError"];
+            };
+        };
+        /** @description An error, as Hrana writes it. */
+        hrana409: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["HranaError"];
+            };
+        };
+        /** @description An error, as Hrana writes it. */
+        hrana431: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["HranaError"];
+            };
+        };
+        /** @description An error, as Hrana writes it. */
+        hrana500: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["HranaError"];
+            };
+        };
+        /** @description An error, as Hrana writes it. */
+        hrana400: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["HranaError"];
+            };
+        };
+        /** @description An error, as Hrana writes it. */
+        hrana502: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["HranaError"];
+            };
+        };
+        /** @description An error, as Hrana writes it. */
+        hrana429: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                "Retry-After": components["headers"]["RetryAfter"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["HranaError"];
+            };
+        };
+        /** @description An error, as Hrana writes it. */
+        hrana408: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["HranaError"];
+            };
+        };
+        /** @description An error, as Hrana writes it. */
+        hrana401: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["HranaError"];
+            };
+        };
+        /** @description An error, as Hrana writes it. */
+        hrana415: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["HranaError"];
             };
         };
         /** @description invalid_key, invalid_request */
@@ -2754,6 +3015,279 @@ export interface operations {
             502: components["responses"]["object_store_error"];
             503: components["responses"]["getCell503"];
             507: components["responses"]["createCell507"];
+        };
+    };
+    hranaPipelineV2: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    baton?: string | null;
+                    requests: ({
+                        /** @constant */
+                        type: "execute";
+                        stmt: components["schemas"]["HranaStatement"];
+                    } | {
+                        /** @constant */
+                        type: "batch";
+                        batch: components["schemas"]["HranaBatch"];
+                    } | {
+                        /** @enum {string} */
+                        type: "sequence" | "describe";
+                        sql?: string;
+                        sql_id?: number;
+                    } | {
+                        /** @constant */
+                        type: "store_sql";
+                        sql_id: number;
+                        sql: string;
+                    } | {
+                        /** @constant */
+                        type: "close_sql";
+                        sql_id: number;
+                    } | {
+                        /** @enum {string} */
+                        type: "get_autocommit" | "close";
+                    })[];
+                };
+            };
+        };
+        responses: {
+            /** @description Run the requests of a stream (Hrana 2) */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        baton: string | null;
+                        base_url: null;
+                        results: ({
+                            /** @constant */
+                            type: "ok";
+                            response: {
+                                /** @constant */
+                                type: "execute";
+                                result: components["schemas"]["HranaResult"];
+                            } | {
+                                /** @constant */
+                                type: "batch";
+                                result: {
+                                    step_results: (components["schemas"]["HranaResult"] | null)[];
+                                    step_errors: (components["schemas"]["HranaError"] | null)[];
+                                };
+                            } | {
+                                /** @constant */
+                                type: "describe";
+                                result: {
+                                    params: {
+                                        name: string | null;
+                                    }[];
+                                    cols: {
+                                        name: string;
+                                        decltype: string | null;
+                                    }[];
+                                    is_explain: boolean;
+                                    is_readonly: boolean;
+                                };
+                            } | {
+                                /** @constant */
+                                type: "get_autocommit";
+                                is_autocommit: boolean;
+                            } | {
+                                /** @enum {string} */
+                                type: "sequence" | "store_sql" | "close_sql" | "close";
+                            };
+                        } | {
+                            /** @constant */
+                            type: "error";
+                            error: components["schemas"]["HranaError"];
+                        })[];
+                    };
+                };
+            };
+            400: components["responses"]["hrana400"];
+            401: components["responses"]["hrana401"];
+            403: components["responses"]["hrana403"];
+            404: components["responses"]["hrana404"];
+            408: components["responses"]["hrana408"];
+            409: components["responses"]["hrana409"];
+            413: components["responses"]["hrana413"];
+            415: components["responses"]["hrana415"];
+            422: components["responses"]["hrana422"];
+            429: components["responses"]["hrana429"];
+            431: components["responses"]["hrana431"];
+            500: components["responses"]["hrana500"];
+            502: components["responses"]["hrana502"];
+            503: components["responses"]["hrana503"];
+            507: components["responses"]["hrana507"];
+        };
+    };
+    hranaPipelineV3: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    baton?: string | null;
+                    requests: ({
+                        /** @constant */
+                        type: "execute";
+                        stmt: components["schemas"]["HranaStatement"];
+                    } | {
+                        /** @constant */
+                        type: "batch";
+                        batch: components["schemas"]["HranaBatch"];
+                    } | {
+                        /** @enum {string} */
+                        type: "sequence" | "describe";
+                        sql?: string;
+                        sql_id?: number;
+                    } | {
+                        /** @constant */
+                        type: "store_sql";
+                        sql_id: number;
+                        sql: string;
+                    } | {
+                        /** @constant */
+                        type: "close_sql";
+                        sql_id: number;
+                    } | {
+                        /** @enum {string} */
+                        type: "get_autocommit" | "close";
+                    })[];
+                };
+            };
+        };
+        responses: {
+            /** @description Run the requests of a stream (Hrana 3) */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        baton: string | null;
+                        base_url: null;
+                        results: ({
+                            /** @constant */
+                            type: "ok";
+                            response: {
+                                /** @constant */
+                                type: "execute";
+                                result: components["schemas"]["HranaResult"];
+                            } | {
+                                /** @constant */
+                                type: "batch";
+                                result: {
+                                    step_results: (components["schemas"]["HranaResult"] | null)[];
+                                    step_errors: (components["schemas"]["HranaError"] | null)[];
+                                };
+                            } | {
+                                /** @constant */
+                                type: "describe";
+                                result: {
+                                    params: {
+                                        name: string | null;
+                                    }[];
+                                    cols: {
+                                        name: string;
+                                        decltype: string | null;
+                                    }[];
+                                    is_explain: boolean;
+                                    is_readonly: boolean;
+                                };
+                            } | {
+                                /** @constant */
+                                type: "get_autocommit";
+                                is_autocommit: boolean;
+                            } | {
+                                /** @enum {string} */
+                                type: "sequence" | "store_sql" | "close_sql" | "close";
+                            };
+                        } | {
+                            /** @constant */
+                            type: "error";
+                            error: components["schemas"]["HranaError"];
+                        })[];
+                    };
+                };
+            };
+            400: components["responses"]["hrana400"];
+            401: components["responses"]["hrana401"];
+            403: components["responses"]["hrana403"];
+            404: components["responses"]["hrana404"];
+            408: components["responses"]["hrana408"];
+            409: components["responses"]["hrana409"];
+            413: components["responses"]["hrana413"];
+            415: components["responses"]["hrana415"];
+            422: components["responses"]["hrana422"];
+            429: components["responses"]["hrana429"];
+            431: components["responses"]["hrana431"];
+            500: components["responses"]["hrana500"];
+            502: components["responses"]["hrana502"];
+            503: components["responses"]["hrana503"];
+            507: components["responses"]["hrana507"];
+        };
+    };
+    hranaCursorV3: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    baton?: string | null;
+                    batch: components["schemas"]["HranaBatch"];
+                };
+            };
+        };
+        responses: {
+            /** @description Run a batch, and get its rows line by line (Hrana 3) */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": string;
+                };
+            };
+            400: components["responses"]["hrana400"];
+            401: components["responses"]["hrana401"];
+            403: components["responses"]["hrana403"];
+            404: components["responses"]["hrana404"];
+            408: components["responses"]["hrana408"];
+            409: components["responses"]["hrana409"];
+            413: components["responses"]["hrana413"];
+            415: components["responses"]["hrana415"];
+            422: components["responses"]["hrana422"];
+            429: components["responses"]["hrana429"];
+            431: components["responses"]["hrana431"];
+            500: components["responses"]["hrana500"];
+            502: components["responses"]["hrana502"];
+            503: components["responses"]["hrana503"];
+            507: components["responses"]["hrana507"];
         };
     };
     changes: {

@@ -3,7 +3,7 @@ import { type CellDatabaseSettings, configure, PAGE_BYTES } from './cell-setting
 import { CellState, type FailureHooks } from './cell-state.ts'
 import { GroupCommit } from './commits/group-commit.ts'
 import { checkWork } from './commits/transaction-work.ts'
-import { Transactions } from './commits/transactions.ts'
+import { type OpenSavepoint, Transactions } from './commits/transactions.ts'
 import type { GroupEvents, GroupWork, PreparedGroup, Settle } from './commits/work-group.ts'
 import { type CopyOptions, copyDatabase } from './files/database-copy.ts'
 import { DeleteReserve, type Growth } from './files/delete-reserve.ts'
@@ -267,6 +267,11 @@ export class CellDatabase implements OpenCell {
   transaction<T>(work: () => T): T {
     checkWork(work)
     return this.#translated(() => this.#transactions.run(work))
+  }
+
+  /** A savepoint of the open transaction: see {@link Transactions.openSavepoint}. */
+  openSavepoint(): OpenSavepoint {
+    return this.#transactions.openSavepoint()
   }
 
   /** Runs several of the engine's own reads in one transaction: they see one state, and cost one lock. */

@@ -6,6 +6,7 @@ import {
   checkOptions,
   group,
   having,
+  type Kind,
   MILLISECONDS,
   maybe,
   orNull,
@@ -17,6 +18,7 @@ import {
 import { SQL_POLICY, type SqlPolicy } from '../engine/cell-settings.ts'
 import { RESULT_LIMITS } from '../engine/statements/sql-options.ts'
 import type { CellService } from '../service/cell-service.ts'
+import { ORIGIN } from './core/cors.ts'
 import { BASE_PATH } from './core/request-target.ts'
 import { DEFAULT_MEMORY_LIMITS, MEMORY_LIMITS, type MemoryLimits } from './quotas/memory-budgets.ts'
 import { RATE, type RateLimit } from './quotas/rate-limiter.ts'
@@ -92,11 +94,21 @@ export interface HandlerOptions {
   requestDeadlineMs?: number | undefined
   /** How many requests each account may make; no bound by default. Beyond it, requests get 429 `rate_limited`. */
   rate?: RateLimit | undefined
+  /**
+   * Origins whose pages may use the interface from a browser, such as `https://studio.example`, or `*` for any. None by default. A page
+   * needs a key as everybody does.
+   */
+  corsOrigins?: readonly string[] | undefined
   /** Once this is aborted, new requests get 503 `shutting_down`. */
   shutdown?: AbortSignal | undefined
 }
 
 export const REQUEST_DEADLINE_MS_DEFAULT = 20_000
+
+const ORIGINS: Kind<readonly string[]> = {
+  what: 'a list of origins, such as https://studio.example, or "*"',
+  fits: (value) => Array.isArray(value) && value.every((each) => ORIGIN.test(String(each))),
+}
 
 const LIMITS: Shape<HttpLimits> = {
   bodyBytesMax: COUNT,
@@ -119,6 +131,7 @@ const HANDLER: Shape<HandlerOptions> = {
   sqlPolicy: maybe(SQL_POLICY),
   requestDeadlineMs: maybe(MILLISECONDS),
   rate: maybe(group(RATE)),
+  corsOrigins: maybe(ORIGINS),
   shutdown: maybe(SIGNAL),
 }
 

@@ -19,6 +19,7 @@ import {
   type ReadOperation,
 } from './operations.ts'
 import type { ReadRequest } from './requests/cell-routes.ts'
+import type { SlowStatements, WorkOperation } from './work-operation.ts'
 
 /** What applying an operation needs beside the cell. */
 export interface ApplyContext {
@@ -31,16 +32,9 @@ export interface ApplyContext {
   session?: CellSession | undefined
 }
 
-/** What is done about statements that take long. */
-export interface SlowStatements {
-  /** Milliseconds from which on a statement is slow. */
-  fromMs: number
-  /** Told of each slow one, also if it failed. */
-  tell(sql: string, ms: number): void
-}
-
 type SqlOperation = Extract<BatchableOperation, { op: 'sql' }>
 type ParsedSql = Omit<SqlOperation, 'sql'> & { sql: SqlStatement }
+
 type ParsedBatchable = Exclude<BatchableOperation, SqlOperation> | ParsedSql
 
 /** An operation whose statements are parsed once: for {@link mayChange}, and then for {@link applyOperation}. */
@@ -48,6 +42,7 @@ export type ParsedOperation = (
   | ReadOperation
   | ParsedBatchable
   | { op: 'batch'; operations: ParsedBatchable[] }
+  | WorkOperation
   | HoldOperation
 ) &
   OfOperation & {
@@ -62,7 +57,7 @@ export type ParsedOperation = (
 /** What holds for a whole operation. */
 type OfOperation = Pick<CellOperation, 'growth' | 'readOnly' | 'hold'>
 
-export function parseOperation(operation: PlainOperation & OfOperation): ParsedOperation {
+export function parseOperation(operation: (PlainOperation | WorkOperation) & OfOperation): ParsedOperation {
   if (operation.op === 'hold') return { ...operation, mayHold: operation.step === 'begin' }
   if (operation.op === 'batch') return { ...operation, operations: operation.operations.map(parseBatchable) }
   return operation.op === 'sql' ? parseBatchable(operation) : operation
@@ -92,14 +87,14 @@ export function needsSession({ hold, mayHold }: ParsedOperation): boolean {
  *
  * @throws what the cell's methods throw; of a batch, with the operation's index in the details
  */
-export function applyOperation(cell: Cell, operation: ParsedOperation, context: ApplyContext): AnyResult {
+export function applyOperation(cell: Cell, operation: ParsedOperation, context: ApplyContext): unknown {
   const isPart = context.session?.inTransaction === true && operation.mayHold === undefined
   // It leaves nothing behind when it fails, as in a group commit.
   if (isPart && mayChange(operation)) return cell.transaction(() => carryOut(cell, operation, context))
   return carryOut(cell, operation, context)
 }
 
-function carryOut(cell: Cell, operation: ParsedOperation, context: ApplyContext): AnyResult {
+function carryOut(cell: Cell, operation: ParsedOperation, context: ApplyContext): unknown {
   if (mayChange(operation)) cell.limitGrowth(operation.growth ?? 'any')
   // Most operations may write: none of those pays for a context of its own.
   const bound: BoundContext = operation.readOnly === true ? { ...context, readOnly: true } : context
@@ -117,6 +112,8 @@ export function mayChange(operation: ParsedOperation): boolean {
       return !operation.sql.head.explain && CHANGING.has(operation.sql.head.verb)
     case 'batch':
       return !operation.operations.every(isRead)
+    case 'work':
+      return operation.mayChange
     case 'hold':
       return false
     default:
@@ -154,16 +151,13 @@ const CHANGING: ReadonlySet<StatementVerb> = new Set([
   'REINDEX',
 ])
 
-type AnyResult = OperationResults[keyof OperationResults]
-
 /** With whether the operation may only read: SQL is told, since only SQLite knows which statements do. */
 type BoundContext = ApplyContext & { readonly readOnly?: true }
 
-function apply(cell: Cell, operation: ParsedOperation, context: BoundContext): AnyResult {
+function apply(cell: Cell, operation: ParsedOperation, context: BoundContext): unknown {
   const { kv } = cell
   const { op } = operation
-  const isBound = op === 'sql' || op === 'batch' || op === 'hold'
-  if (context.readOnly && !isBound && !READ_OPERATIONS.has(op)) throw mayOnlyRead()
+  if (context.readOnly && !RUNS_SQL.has(op) && op !== 'hold' && !READ_OPERATIONS.has(op)) throw mayOnlyRead()
   switch (operation.op) {
     case 'sql':
       return runSql(cell, operation, context)
@@ -191,10 +185,15 @@ function apply(cell: Cell, operation: ParsedOperation, context: BoundContext): A
       return { deleted: kv.delete(operation.keys).filter(Boolean).length }
     case 'batch':
       return applyBatch(cell, operation.operations, context)
+    case 'work':
+      return operation.run(cell, context)
     case 'hold':
       return applyHold(operation, context)
   }
 }
+
+/** They run statements: these can take long, and are refused one by one where nothing may be changed. */
+export const RUNS_SQL: ReadonlySet<string> = new Set<ParsedOperation['op']>(['sql', 'batch', 'work'])
 
 function applyHold({ step }: HoldOperation, { session, readOnly }: BoundContext): undefined {
   if (session === undefined)

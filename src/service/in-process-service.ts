@@ -21,6 +21,7 @@ import {
   type ParsedOperation,
   parseOperation,
   parseRequest,
+  RUNS_SQL,
 } from './apply-operation.ts'
 import { beginWatch } from './begin-watch.ts'
 import type {
@@ -213,7 +214,7 @@ export class InProcessService implements CellService {
 
   #contextOf({ op }: ParsedOperation, cellId: string, requestId: string | undefined): ApplyContext {
     const fromMs = this.#slowMs
-    if (fromMs === null || (op !== 'sql' && op !== 'batch')) return this.#context
+    if (fromMs === null || !RUNS_SQL.has(op)) return this.#context
     const { log } = this.#store.settings
     const tell = (sql: string, ms: number) =>
       logSlowStatement(log, { cellId, requestId, statement: sqlShape(sql), ms })

@@ -35,8 +35,16 @@ export interface OperationHold {
 /** An operation whose parts somebody has read. */
 export type PlainOperation = BatchableOperation | ReadOperation | BatchOperation | HoldOperation
 
-/** The name of a route of a cell, which is that of its operation. */
-export type CellRoute = Exclude<PlainOperation['op'], 'hold'>
+/** The name of a route of a cell: that of its operation, or of a protocol whose requests have several. */
+export type CellRoute = Exclude<PlainOperation['op'], 'hold'> | 'hrana.pipeline' | 'hrana.cursor'
+
+/** Those that run SQL: only they can take long. */
+export const STATEMENT_ROUTES: ReadonlySet<string> = new Set<CellRoute>([
+  'sql',
+  'batch',
+  'hrana.pipeline',
+  'hrana.cursor',
+])
 
 /**
  * A request of HTTP for a cell, as it came. Whoever has the cell reads it, runs it and writes its answer, in the time of its
@@ -55,6 +63,8 @@ export interface CellRequest {
   body?: Uint8Array | undefined
   /** In place of the body, if a framework has parsed it: then large integers may have been rounded. */
   parsed?: { value: unknown } | undefined
+  /** The SQL texts that a stream of Hrana keeps, by number. */
+  texts?: [id: number, sql: string][] | undefined
 }
 
 /** The answer to a {@link CellRequest}. */
@@ -63,12 +73,23 @@ export class CellAnswer {
   /** The document, or nothing with the status 304. */
   readonly json: JsonText
   readonly etag: string | undefined
+  readonly stream: StreamState | undefined
 
-  constructor(status: number, json: JsonText, etag?: string) {
+  constructor(status: number, json: JsonText, etag?: string, stream?: StreamState) {
     this.status = status
     this.json = json
     this.etag = etag
+    this.stream = stream
   }
+}
+
+/** What a stream of Hrana is after a request. */
+export interface StreamState {
+  isClosed: boolean
+  /** A transaction is open. */
+  isOpen: boolean
+  /** The SQL texts that it keeps. */
+  texts: [id: number, sql: string][]
 }
 
 /** What bounds requests. */
@@ -129,7 +150,7 @@ export type ReadOperation =
   | { op: 'kv.mget'; keys: string[] }
 
 /** The names of those. */
-export const READ_OPERATIONS: ReadonlySet<CellOperation['op']> = new Set<ReadOperation['op']>([
+export const READ_OPERATIONS: ReadonlySet<string> = new Set<ReadOperation['op']>([
   'kv.get',
   'kv.ttl',
   'kv.list',
@@ -140,7 +161,7 @@ export const READ_OPERATIONS: ReadonlySet<CellOperation['op']> = new Set<ReadOpe
  * Operations that take no longer than the data they touch, and tell little: those of several cells may wait for each other's
  * COMMIT, and several reads share a transaction.
  */
-export const SMALL_OPERATIONS: ReadonlySet<CellOperation['op']> = new Set<PlainOperation['op']>([
+export const SMALL_OPERATIONS: ReadonlySet<string> = new Set<PlainOperation['op']>([
   'kv.put',
   'kv.delete',
   'kv.incr',
@@ -192,6 +213,6 @@ export interface OperationResults {
 }
 
 /** What an operation does, whether or not somebody has read it. */
-export function routeOf(operation: CellOperation): PlainOperation['op'] {
+export function routeOf(operation: CellOperation): CellRoute | HoldOperation['op'] {
   return operation.op === 'request' ? operation.route : operation.op
 }

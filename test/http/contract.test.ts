@@ -36,6 +36,7 @@ test('every route has a row that succeeds', () => {
     'GET /v1/status',
     'DELETE /v1/api-keys/{key_id}',
     'GET /v1/databases/{id}/export',
+    'POST /v1/databases/{id}/v3/cursor',
     'GET /v1/databases/{id}/changes',
     'GET /v1/databases/{id}/retention',
     'POST /v1/databases/{id}/backups/pin',

@@ -5,13 +5,14 @@ import { expect, test } from 'vitest'
 import { newCellId } from '../../src/base/files/store-paths.ts'
 import type { Outcome } from '../../src/engine/commits/work-group.ts'
 import { hasCommitBetween } from '../../src/engine/wal/wal-end.ts'
+import type { CellOperation } from '../../src/service/operations.ts'
 import type { StoreOptions } from '../../src/store/settings/store-options.ts'
 import { Batch } from '../../src/workers/node/dispatch/batch.ts'
 import type { QueuedOperation } from '../../src/workers/node/dispatch/queued-operation.ts'
 import type { BatchMessage } from '../../src/workers/node/processes/worker-process.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
-import { BatchWorker } from '../support/workers/batch-worker.ts'
+import { BatchWorker, PARTS } from '../support/workers/batch-worker.ts'
 
 type Told = QueuedOperation & { outcomes: Outcome[] }
 
@@ -21,7 +22,7 @@ function operationsOf(cells: Record<string, string[]>): Told[][] {
       const told: Told = {
         cellId,
         accountId: cellId,
-        operation: { op: 'sql', sql },
+        operation: sql.startsWith('{') ? hranaOf(sql) : { op: 'sql', sql },
         bytes: 0,
         statementMs: 1_000,
         notAfter: 1_000,
@@ -39,6 +40,17 @@ function operationsOf(cells: Record<string, string[]>): Told[][] {
   )
 }
 
+/** A request of Hrana that ends its stream. */
+function hranaOf(text: string): CellOperation {
+  const hold = { id: `stream-${text.length}`, isOpen: false }
+  return { op: 'request', route: 'hrana.pipeline', body: Buffer.from(text), hold }
+}
+
+const pipeline = (...texts: string[]) =>
+  JSON.stringify({
+    requests: [...texts.map((sql) => ({ type: 'execute', stmt: { sql } })), { type: 'close' }],
+  })
+
 /** What the node does with a worker that was killed after so many messages, and with the worker that comes after it. */
 async function recover(
   place: string,
@@ -46,7 +58,7 @@ async function recover(
   messages: readonly BatchMessage[],
 ): Promise<BatchWorker> {
   const batch = new Batch(cells, 0)
-  for (const message of messages) batch.take(message, 0)
+  for (const message of messages) batch.take(message, 0, PARTS.get(message))
   const { provisional, notRun } = batch.lost()
   if (batch.finished !== undefined) expect(batch.finished.returned).toEqual(notRun)
   const next = new BatchWorker(place)
@@ -64,7 +76,7 @@ async function recover(
     .filter(({ length }) => length > 0)
   const second = new Batch(rest, 0)
   next.onWrite = (messages) => {
-    for (const message of messages) second.take(message, 0)
+    for (const message of messages) second.take(message, 0, PARTS.get(message))
   }
   if (rest.length > 0) await next.run(rest)
   return next
@@ -138,6 +150,26 @@ test.each<[what: string, cells: string[][], keys: boolean, slice?: number, optio
     false,
   ],
   [
+    'with pipelines of Hrana',
+    [
+      [
+        insert(1),
+        pipeline('BEGIN', insert(2), insert(3), 'COMMIT', insert(4)),
+        pipeline('SELECT 1'),
+        pipeline('BEGIN', 'INSERT INTO one VALUES (50)', 'ROLLBACK', 'INSERT INTO one VALUES (1)'),
+        pipeline('SAVEPOINT a', insert(5), 'ROLLBACK TO a', insert(5), 'RELEASE a'),
+        insert(6),
+      ],
+      [pipeline(insert(1)), pipeline('BEGIN', insert(2), 'COMMIT')],
+    ],
+    false,
+  ],
+  [
+    'with a pipeline of Hrana, where each commits by itself',
+    [[insert(1), pipeline('BEGIN', insert(2), 'COMMIT'), insert(3)]],
+    true,
+  ],
+  [
     'of relaxed cells, of which the first one is closed before the second one is opened',
     [[insert(1)], [insert(1)]],
     false,
@@ -203,15 +235,17 @@ test.each<[what: string, cells: string[][], keys: boolean, slice?: number, optio
       const ofMessage = `killed in ${path.basename(place)}, after ${told} messages, the last ${messages[told - 1]?.type}`
       for (const operations of cells) {
         for (const { operation, outcomes } of operations as (Told & { operation: { sql: string } })[]) {
-          const fails = /one VALUES \(1\)|child/.test(operation.sql)
+          const fails = /one VALUES \(1\)|child/.test(operation.sql ?? '')
           expect(outcomes, `${ofMessage}: ${operation.sql}`).toMatchObject([{ ok: !fails }])
         }
         const { cellId } = operations[0] as Told
-        const inserted = operations.filter(
-          ({ operation }) => operation.op === 'sql' && /INTO t /.test(operation.sql),
+        const texts = operations.map(({ operation }) =>
+          operation.op === 'request' ? String(operation.body) : (operation as { sql: string }).sql,
         )
+        const inserted = new Set(texts.flatMap((text) => text.match(/INTO t VALUES \(\d+\)/g) ?? []))
         const rows = next.sql(cellId, 'SELECT n FROM t ORDER BY n')
-        expect(rows, ofMessage).toEqual(inserted.map((_, i) => ({ n: i + 1 })))
+        expect(rows, ofMessage).toEqual([...inserted].map((_, i) => ({ n: i + 1 })))
+        expect(next.sql(cellId, 'SELECT * FROM one WHERE a = 50'), ofMessage).toEqual([])
       }
       next.close()
     }

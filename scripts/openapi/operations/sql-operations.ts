@@ -4,7 +4,7 @@ import { sqlAnswer } from '../../../src/service/json/sql-answers.ts'
 import type { Operations } from '../operation.ts'
 import { INCREMENTS, PUTS, WRITES } from './common.ts'
 
-const STATEMENTS: readonly CellErrorCode[] = [
+export const STATEMENTS: readonly CellErrorCode[] = [
   ...WRITES,
   'sql_error',
   'sql_too_long',

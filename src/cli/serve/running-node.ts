@@ -66,7 +66,8 @@ export class RunningNode {
       const accessLogger = flags.logLevel === 'debug' ? accessLog : undefined
       const parts = { logger, accessLogger, service, counts, node: observer }
       const console = flags.console ? consoleListener() : undefined
-      const server = new NodeServer(core, serverOptions(limits, { ...parts, console }))
+      const { corsOrigin: corsOrigins } = flags
+      const server = new NodeServer(core, serverOptions(limits, { ...parts, console, corsOrigins }))
       observer.server = server
       node.#server = server
       const firstKey = await issueFirstKey(core, rootKey, flags.objectStoreWait, log)

@@ -1,7 +1,8 @@
 import { availableParallelism } from 'node:os'
-import { type Command, CommanderError, Option } from 'commander'
+import { type Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { DEFAULT_LEASE_MS } from '../../backup/fence/epoch-holder.ts'
 import { DURABILITIES, type Durability } from '../../engine/cell-settings.ts'
+import { ORIGIN } from '../../http/core/cors.ts'
 import { SLOW_MS_DEFAULT } from '../../service/slow-statements.ts'
 import {
   DEFAULT_DRILL_EVERY_MS,
@@ -29,6 +30,8 @@ export interface ServeFlags extends StoreFlags {
   port: number
   /** Whether the console is served at /console. */
   console: boolean
+  /** Pages of other origins that may use the interface. */
+  corsOrigin?: string[] | undefined
   durability: Durability
   /** Processes that run the cells. 0: the node's own process runs them. */
   workers: number
@@ -69,6 +72,11 @@ export function addServeFlags(command: Command): Command {
         .default(8_787),
     )
     .option('--no-console', 'serve no page at /console')
+    .addOption(
+      new Option('--cors-origin <list>', 'origins let in')
+        .env('CELLSTORE_CORS_ORIGIN')
+        .argParser(originsOf),
+    )
   addStoreFlags(command, { logLevel: 'info' })
   addPlanFlags(command)
     .addOption(
@@ -188,6 +196,13 @@ function addObservationFlags(command: Command): void {
         .env('CELLSTORE_METRICS_HOST')
         .default('127.0.0.1'),
     )
+}
+
+/** @throws `InvalidArgumentError` */
+function originsOf(text: string): string[] {
+  const origins = text.split(',').map((origin) => origin.trim())
+  if (origins.every((origin) => ORIGIN.test(origin))) return origins
+  throw new InvalidArgumentError('It must be *, or origins such as https://studio.example, without a path.')
 }
 
 const MORE = `

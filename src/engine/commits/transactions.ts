@@ -35,6 +35,13 @@ type ControlSql =
   | 'RELEASE nested'
   | 'ROLLBACK TO nested'
 
+/** A savepoint that whoever has opened it ends: the innermost first. */
+export interface OpenSavepoint {
+  release(): void
+  /** Undoes what came after it, and ends it. */
+  undo(): void
+}
+
 /**
  * Where every transaction of one connection begins and ends. A transaction that a statement has ended (`OR ROLLBACK`,
  * `RAISE(ROLLBACK)`, a full disk) is *lost*: SQLite would commit each later statement on its own, so there must be none
@@ -205,20 +212,41 @@ export class Transactions {
 
   /** Runs `work` in a savepoint of the open transaction. */
   savepoint<T>(work: () => T): T {
+    const savepoint = this.openSavepoint()
+    let value: T
+    try {
+      value = refuseLate(work())
+    } catch (error) {
+      savepoint.undo()
+      throw error
+    }
+    savepoint.release()
+    return value
+  }
+
+  /** {@link savepoint} for work that does not end when a function returns. */
+  openSavepoint(): OpenSavepoint {
     this.#exec('SAVEPOINT nested')
     this.#depth++
     const mark = this.#events.mark()
-    try {
-      const value = refuseLate(work())
-      if (this.#state.isTransactionLost) throw transactionEnded()
-      this.#exec('RELEASE nested')
-      return value
-    } catch (error) {
-      this.#undoSavepoint(mark)
-      throw error
-    } finally {
+    const undo = () => {
+      try {
+        this.#undoSavepoint(mark)
+      } finally {
+        this.#leave()
+      }
+    }
+    const release = () => {
+      try {
+        if (this.#state.isTransactionLost) throw transactionEnded()
+        this.#exec('RELEASE nested')
+      } catch (error) {
+        undo()
+        throw error
+      }
       this.#leave()
     }
+    return { release, undo }
   }
 
   /**

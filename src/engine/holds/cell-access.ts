@@ -1,4 +1,5 @@
 import type { CellError } from '../../errors.ts'
+import type { OpenSavepoint } from '../commits/transactions.ts'
 import type { CopyOptions } from '../files/database-copy.ts'
 import type { Growth } from '../files/delete-reserve.ts'
 import type { SqlText } from '../sql-policy/sql-statement.ts'
@@ -27,6 +28,7 @@ export interface CellAccess {
   statement<T>(use: (runner: StatementRunner) => T): T
   read<T>(work: () => T): T
   transaction<T>(work: () => T): T
+  openSavepoint(): OpenSavepoint
   commit<T>(work: () => T): Promise<T>
   write<T>(run: () => T, weight?: number): T
   writeDelete<T>(run: () => T, weight?: number): T

@@ -125,6 +125,10 @@ export class CommittedReader implements CellAccess {
     return this.#translated(() => this.transactions.run(work))
   }
 
+  openSavepoint(): never {
+    return this.#refuse()
+  }
+
   /** Waits for the end of the hold. */
   commit<T>(work: () => T): Promise<T> {
     return this.#cell.commit(work)

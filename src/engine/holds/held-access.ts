@@ -1,4 +1,5 @@
 import { CellError } from '../../errors.ts'
+import type { OpenSavepoint } from '../commits/transactions.ts'
 import type { Growth } from '../files/delete-reserve.ts'
 import type { SqlText } from '../sql-policy/sql-statement.ts'
 import type { Statement } from '../sqlite.ts'
@@ -73,6 +74,10 @@ export class HeldAccess implements OpenCell {
 
   transaction<T>(work: () => T): T {
     return this.#hold.run(() => this.#database.transaction(work))
+  }
+
+  openSavepoint(): OpenSavepoint {
+    return this.#hold.run(() => this.#database.openSavepoint())
   }
 
   write<T>(run: () => T, weight?: number): T {

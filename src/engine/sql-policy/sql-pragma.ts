@@ -62,6 +62,13 @@ export function checkPragma(tokens: SqlTokens, index: number): void {
   }
 }
 
+/** Whether a PRAGMA statement, whose first word is at the index, certainly changes nothing. */
+export function pragmaOnlyReads(tokens: SqlTokens, index: number): boolean {
+  const { name, isSet } = readPragma(tokens, index)
+  if (!PRAGMAS.has(name) || name === 'optimize') return false
+  return !isSet || (name !== 'user_version' && name !== 'defer_foreign_keys')
+}
+
 /** What a PRAGMA statement, whose first word is at the index, names, and whether it gives a value. */
 export function readPragma(
   tokens: SqlTokens,

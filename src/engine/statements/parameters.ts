@@ -2,8 +2,8 @@ import { isBytes } from '../../base/any-realm.ts'
 import type { Limits } from '../../base/options/limits.ts'
 import { shownValue } from '../../base/options/shown-value.ts'
 import { CellError } from '../../errors.ts'
-import type { Placeholders } from './placeholders.ts'
-import type { Bindable, SqlParam, SqlParams } from './sql-values.ts'
+import { Placeholders } from './placeholders.ts'
+import { type Bindable, MixedParams, type SqlParam, type SqlParams } from './sql-values.ts'
 
 type Encoded = readonly Bindable[] | Readonly<Record<string, Bindable>>
 /** The arguments for a statement of the driver. */
@@ -15,17 +15,27 @@ const NONE: readonly Bindable[] = []
  * Prepares parameters for the driver, which would bind every JavaScript number as REAL: whole numbers become bigints
  * and so INTEGERs.
  *
- * @param placeholders of a statement with numbered ones
+ * @param placeholders of a statement with numbered ones; others are bound by the driver
  * @throws `invalid_parameter` for a value that SQLite can't hold exactly, naming which; `param_count_mismatch`
  */
 export function encodeParams(
-  params: SqlParams,
+  params: SqlParams | MixedParams,
   limits: Limits,
-  placeholders: Placeholders | undefined,
+  { placeholders, statement }: { placeholders: Placeholders | undefined; statement: { source: string } },
 ): BoundParams {
+  if (params instanceof MixedParams) {
+    const named = new Map([...params.named].map(([name, value]) => [name, encodeParam(value, name)]))
+    const all = placeholders ?? Placeholders.in(statement.source)
+    return all.bindMixed(encodeList(params.list, limits), named).filter((some) => sizeOf(some) > 0)
+  }
   const encoded = encode(params, limits)
   if (placeholders === undefined) return [encoded]
   return isList(encoded) ? placeholders.bindList(encoded) : placeholders.bindNamed(encoded)
+}
+
+/** The driver takes an empty list or object for a parameter too many. */
+function sizeOf(values: Encoded): number {
+  return isList(values) ? values.length : Object.keys(values).length
 }
 
 function isList(values: Encoded): values is readonly Bindable[] {

@@ -1,5 +1,5 @@
 import { CellError } from '../../errors.ts'
-import type { SqlTokens } from '../sql-policy/sql-lexer.ts'
+import { SqlTokens } from '../sql-policy/sql-lexer.ts'
 import type { Bindable } from './sql-values.ts'
 
 /** What the driver takes: values for the unnamed placeholders, then the named ones. */
@@ -21,6 +21,11 @@ export class Placeholders {
     return NUMBERED.test(tokens.sql) ? new Placeholders(tokens) : undefined
   }
 
+  /** Those of any statement. */
+  static in(sql: string): Placeholders {
+    return new Placeholders(new SqlTokens(sql))
+  }
+
   private constructor(tokens: SqlTokens) {
     const names = this.#names
     names.length = 1
@@ -37,6 +42,27 @@ export class Placeholders {
       else if (!seen.has(text)) names.push(text)
       seen.add(text)
     }
+  }
+
+  /** By number, from the first: its name as written, or null for `?` and for a number that was left out. */
+  get names(): (string | null)[] {
+    return this.#names.slice(1).map((name) => name ?? null)
+  }
+
+  /** Values by name, with its sign or without it, and otherwise by number. @throws `param_count_mismatch` */
+  bindMixed(list: readonly Bindable[], named: ReadonlyMap<string, Bindable>): DriverParams {
+    const count = this.#names.length - 1
+    if (list.length > count)
+      throw mismatch(
+        `The statement's placeholders go up to ?${count}, but ${list.length} parameters were passed.`,
+      )
+    return this.#sort((name, number) => {
+      const key = name === undefined ? undefined : [name, name.slice(1)].find((each) => named.has(each))
+      const value = key === undefined ? list[number - 1] : named.get(key)
+      if (value !== undefined) return value
+      if (name === undefined && !this.#hasPlain) return null
+      throw mismatch(`The parameter for ${name ?? `?${number}`} is missing.`)
+    })
   }
 
   /** Values in order: the n-th is `?n`. @throws `param_count_mismatch` */

@@ -12,6 +12,14 @@ import { type InsertRowid, InsertRowids } from './insert-rowid.ts'
 import { Placeholders } from './placeholders.ts'
 import { distinctColumns } from './rows.ts'
 
+/** A column of a statement's rows. */
+export interface ColumnDescription {
+  /** Several columns can have the same. */
+  name: string
+  /** As the table declares it; null for what no table has. */
+  type: string | null
+}
+
 /** A caller's prepared statement, with what is needed to run it. */
 export interface PreparedStatement {
   readonly statement: Statement
@@ -44,6 +52,8 @@ export interface PreparedStatement {
   readonly changesUnseen: boolean
   /** Distinct names of the columns, as of {@link schemaVersion}. */
   columns: string[]
+  /** The columns as SQLite tells of them; only once somebody has asked. */
+  described?: ColumnDescription[] | undefined
   schemaVersion: number
   /** It has passed the tenants' policy: one that was prepared as trusted has not. */
   tenantSafe: boolean
@@ -128,9 +138,18 @@ export class PreparedStatements {
     const version = this.#schemaVersion.get() as number
     if (version !== prepared.schemaVersion) {
       prepared.columns = columnsOf(prepared.statement)
+      prepared.described = undefined
       prepared.schemaVersion = version
     }
     return prepared.columns
+  }
+
+  /** {@link columns}, with their own names and types. */
+  described(prepared: PreparedStatement): ColumnDescription[] {
+    if (!prepared.reader) return []
+    this.columns(prepared)
+    prepared.described ??= prepared.statement.columns().map(({ name, type }) => ({ name, type }))
+    return prepared.described
   }
 
   /** Memory that those in the cache take at most. */

@@ -77,7 +77,11 @@ export function rowObject(columns: readonly string[], values: readonly SqlValue[
  *
  * @throws `result_too_large` at the first row beyond them.
  */
-export function collectRows(rows: Iterable<RawRow>, limits: ResultLimits): SqlValue[][] {
+export function collectRows(
+  rows: Iterable<RawRow>,
+  limits: ResultLimits,
+  decode: (row: RawRow) => SqlValue[],
+): SqlValue[][] {
   const taken: SqlValue[][] = []
   let bytes = 0
   for (const raw of rows) {
@@ -86,7 +90,7 @@ export function collectRows(rows: Iterable<RawRow>, limits: ResultLimits): SqlVa
     for (const value of raw) bytes += valueCost(value)
     if (bytes > limits.bytesMax)
       throw tooLarge(`larger than ${limits.bytesMax} bytes (result.bytesMax)`, limits.bytesMax)
-    taken.push(decodeRow(raw))
+    taken.push(decode(raw))
   }
   return taken
 }

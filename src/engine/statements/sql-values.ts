@@ -22,6 +22,20 @@ export type SqlParams = readonly SqlParam[] | Readonly<Record<string, SqlParam>>
  */
 export type NamedParams<P extends object> = P & { readonly [Name in keyof P]-?: SqlParam }
 
+/**
+ * Values for placeholders by SQLite's number, and for those whose name is among the second ones, with its sign or without it. All of a
+ * statement's forms may be mixed.
+ */
+export class MixedParams {
+  readonly list: readonly SqlParam[]
+  readonly named: ReadonlyMap<string, SqlParam>
+
+  constructor(list: readonly SqlParam[], named: ReadonlyMap<string, SqlParam>) {
+    this.list = list
+    this.named = named
+  }
+}
+
 /** A parameter as the driver takes it. */
 export type Bindable = null | number | bigint | string | Buffer
 

@@ -9,9 +9,10 @@ import type { CommitRecorder } from '../watch/commit-recorder.ts'
 import { attach, orSqlError } from './attach.ts'
 import { withoutRowids } from './last-rowid.ts'
 import { type BoundParams, encodeParams } from './parameters.ts'
-import { type PreparedStatement, PreparedStatements } from './prepared-statements.ts'
+import { Placeholders } from './placeholders.ts'
+import { type ColumnDescription, type PreparedStatement, PreparedStatements } from './prepared-statements.ts'
 import { collectRows, decodeObject, decodeRow, type RawRow, rowObject } from './rows.ts'
-import type { SqlParams, SqlResult, SqlRow, SqlValue } from './sql-values.ts'
+import type { MixedParams, SqlParams, SqlResult, SqlRow, SqlValue } from './sql-values.ts'
 
 /** How one statement is run. */
 export interface SqlOptions {
@@ -46,6 +47,26 @@ const SCHEMA_BYTES = 'SELECT ifnull(sum(octet_length(sql)), 0) FROM main.sqlite_
 const TRIGGERS = "SELECT sql FROM main.sqlite_schema WHERE type = 'trigger' AND sql LIKE '%rank%'"
 
 type AnyResult = SqlResult<SqlRow | SqlValue[]>
+
+/** With rows as the driver gives them, which tell an INTEGER from a REAL. */
+type RunOptions = Omit<SqlOptions, 'rowMode'> & { rowMode?: SqlOptions['rowMode'] | 'raw' }
+
+/** What a statement gives, as SQLite has it. */
+export interface RawResult {
+  columns: readonly ColumnDescription[]
+  rows: RawRow[]
+  changes: number
+  lastInsertRowid: number | bigint | null
+}
+
+/** What is known of a statement before it runs. */
+export interface StatementDescription {
+  /** Names of its placeholders by SQLite's number, with their signs; null for `?`. */
+  params: (string | null)[]
+  columns: readonly ColumnDescription[]
+  isExplain: boolean
+  isReadOnly: boolean
+}
 
 /** Runs the statements of callers. */
 export class StatementRunner {
@@ -84,6 +105,32 @@ export class StatementRunner {
     return this.#runChecked(prepared, params, options)
   }
 
+  /** {@link run} for a protocol with types of its own. */
+  raw(sql: SqlText, params: SqlParams | MixedParams, options: Omit<SqlOptions, 'rowMode'>): RawResult {
+    const prepared = this.#find(sql, options)
+    const result = this.#runChecked(prepared, params, { ...options, rowMode: 'raw' })
+    const { changes, lastInsertRowid } = result
+    // A raw row is one of values.
+    return {
+      columns: this.statements.described(prepared),
+      rows: result.rows as RawRow[],
+      changes,
+      lastInsertRowid,
+    }
+  }
+
+  /** Prepares a statement without running it. */
+  describe(sql: SqlText, options: SqlOptions): StatementDescription {
+    const prepared = this.#find(sql, options)
+    const { statement, isListing, changesUnseen } = prepared
+    return {
+      params: Placeholders.in(statement.source).names,
+      columns: this.statements.described(prepared),
+      isExplain: isListing,
+      isReadOnly: statement.readonly && !changesUnseen,
+    }
+  }
+
   /**
    * The first row, or undefined. Of a statement that only reads, SQLite looks for no other.
    *
@@ -96,7 +143,7 @@ export class StatementRunner {
     const isArray = options.rowMode === 'array'
     const isPlain = prepared.onlyReads && (isArray || asObjects !== undefined)
     if (!isPlain) return this.#runChecked(prepared, params, options).rows[0]
-    const bound = encodeParams(params, this.#limits, prepared.placeholders)
+    const bound = encodeParams(params, this.#limits, prepared)
     if (asObjects === undefined || isArray) {
       const row = statement.get(...bound) as RawRow | undefined
       return row && decodeRow(row)
@@ -120,8 +167,8 @@ export class StatementRunner {
     return prepared
   }
 
-  #runChecked(prepared: PreparedStatement, params: SqlParams, options: SqlOptions): AnyResult {
-    const bound = encodeParams(params, this.#limits, prepared.placeholders)
+  #runChecked(prepared: PreparedStatement, params: SqlParams | MixedParams, options: RunOptions): AnyResult {
+    const bound = encodeParams(params, this.#limits, prepared)
     const result = prepared.deletes
       ? this.#events.deletion(() => this.#run(prepared, bound, options))
       : this.#run(prepared, bound, options)
@@ -129,7 +176,7 @@ export class StatementRunner {
     return result
   }
 
-  #run(prepared: PreparedStatement, bound: BoundParams, options: SqlOptions): AnyResult {
+  #run(prepared: PreparedStatement, bound: BoundParams, options: RunOptions): AnyResult {
     try {
       if (prepared.opensFile !== undefined) return this.#openFile(prepared, bound)
       if (prepared.growsSchema) return this.#transactions.run(() => this.#growSchema(prepared, bound))
@@ -187,7 +234,7 @@ export class StatementRunner {
     }
   }
 
-  #changeAndRead(prepared: PreparedStatement, bound: BoundParams, options: SqlOptions): AnyResult {
+  #changeAndRead(prepared: PreparedStatement, bound: BoundParams, options: RunOptions): AnyResult {
     const { changesRows, insertRowid } = prepared
     insertRowid.begin()
     const recorder = this.#events.recorder()
@@ -202,19 +249,20 @@ export class StatementRunner {
     return result
   }
 
-  #read(prepared: PreparedStatement, bound: BoundParams, { rowMode, limits }: SqlOptions): AnyResult {
+  #read(prepared: PreparedStatement, bound: BoundParams, { rowMode, limits }: RunOptions): AnyResult {
     const { statement, changesUnseen } = prepared
     if (changesUnseen) this.#events.changing()
+    const decode = rowMode === 'raw' ? asItIs : decodeRow
     const values = limits
-      ? collectRows(statement.iterate(...bound) as Iterable<RawRow>, limits)
-      : (statement.all(...bound) as RawRow[]).map(decodeRow)
+      ? collectRows(statement.iterate(...bound) as Iterable<RawRow>, limits, decode)
+      : (statement.all(...bound) as RawRow[]).map(decode)
     if (prepared.isListing) hideAddresses(values)
     if (changesUnseen) this.#events.recorder()?.unseen()
     if (changesUnseen && this.#transactions.depth === 0) this.#events.changed()
     const columns = this.statements.columns(prepared)
     return {
       columns: [...columns],
-      rows: rowMode === 'array' ? values : values.map((row) => rowObject(columns, row)),
+      rows: rowMode === 'array' || rowMode === 'raw' ? values : values.map((row) => rowObject(columns, row)),
       changes: 0,
       lastInsertRowid: null,
     }
@@ -223,6 +271,10 @@ export class StatementRunner {
 
 export function mayOnlyRead(): CellError {
   return new CellError('forbidden', 'This could change the cell, and only reading is allowed here.')
+}
+
+function asItIs(row: RawRow): SqlValue[] {
+  return row
 }
 
 function noRows(): CellError {

@@ -12,6 +12,7 @@ import type { ProblemDocument } from '../answers/problem-document.ts'
 import type { FileBody } from '../body/file-body.ts'
 import type { JsonBody } from '../body/request-body.ts'
 import type { HttpLimits } from '../handler-options.ts'
+import type { HranaStreams } from '../hrana/hrana-streams.ts'
 import type { BackupCharges } from '../quotas/backup-charges.ts'
 import type { KeptBackups } from '../quotas/kept-backups.ts'
 import type { OpenStreams } from '../quotas/open-streams.ts'
@@ -28,6 +29,7 @@ export interface HttpContext {
   readonly backupCharges: BackupCharges
   readonly restores: BegunRestores
   readonly streams: OpenStreams
+  readonly hrana: HranaStreams
   /** What of an error its reader may see. */
   show(error: unknown): CellError
   isShuttingDown(): boolean

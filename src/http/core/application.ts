@@ -5,6 +5,7 @@ import { isCellId } from '../../base/files/store-paths.ts'
 import { isSilent } from '../../base/log.ts'
 import { definedOnly } from '../../base/options/option-shapes.ts'
 import { CellError, type CellErrorCode, isCellError } from '../../errors.ts'
+import type { CellService } from '../../service/cell-service.ts'
 import { InProcessService } from '../../service/in-process-service.ts'
 import { CellStore } from '../../store/cell-store.ts'
 import type { CellDirectory } from '../../store/cells/cell-directory.ts'
@@ -19,6 +20,8 @@ import {
   REQUEST_DEADLINE_MS_DEFAULT,
   warningLogger,
 } from '../handler-options.ts'
+import { hranaProblem, isHranaPath, lacksSlash } from '../hrana/hrana-problem.ts'
+import { type HranaStream, HranaStreams } from '../hrana/hrana-streams.ts'
 import { servedDocument } from '../openapi/served-document.ts'
 import { BackupCharges } from '../quotas/backup-charges.ts'
 import { KeptBackups } from '../quotas/kept-backups.ts'
@@ -31,6 +34,7 @@ import type { NodeView } from '../routes/node/node-view.ts'
 import { RequestCounts, SLOW_MS } from '../routes/node/request-counts.ts'
 import type { Action, Answer, Call, HttpContext } from './action.ts'
 import { type Audience, Permit, TENANTS } from './audience.ts'
+import { Cors } from './cors.ts'
 import {
   bodyBytes,
   type HttpRequest,
@@ -76,6 +80,7 @@ export class Application {
   readonly #rates: RateLimiter
   readonly #memory: MemoryBudgets
   readonly #accessLogger: AccessLogger | undefined
+  readonly #cors: Cors
   readonly clock: Clock
   readonly counts: RequestCounts
 
@@ -95,10 +100,11 @@ export class Application {
       backupCharges: new BackupCharges(quotas, store.clock),
       restores: new BegunRestores(store.clock),
       streams: new OpenStreams(limits.streams, options.shutdown),
+      hrana: new HranaStreams(store.clock, (stream) => void rollBack(service, stream)),
       show: audience.show,
       isShuttingDown: () => this.shuttingDown,
       problemOf: (error, method, route, requestId) =>
-        JSON.parse(this.#refusal(error, method, route, requestId).body),
+        JSON.parse(this.#refusal(error, { method }, route, requestId).body),
       keptBackups:
         quotas.backupsMax === undefined
           ? undefined
@@ -109,6 +115,7 @@ export class Application {
     store.apiKeys.changed.listen(this.#context.streams.check)
     this.counts = options.counts ?? new RequestCounts()
     this.#accessLogger = options.accessLogger
+    this.#cors = new Cors(options.corsOrigins)
     this.clock = store.clock
     this.#logger = options.logger ?? (isSilent(store.settings.log) ? warningLogger : store.settings.log)
     this.#shutdown = options.shutdown
@@ -145,16 +152,21 @@ export class Application {
     let response: HttpResponse
     let code: CellErrorCode | undefined
     try {
-      response = respond(await this.#answer(request, match, requestId), requestId)
+      const preflight = this.#cors.preflight(request)
+      response =
+        preflight === undefined
+          ? respond(await this.#answer(request, match, requestId), requestId)
+          : withCommonHeaders(preflight, requestId)
     } catch (error) {
       const route = match?.resource.path ?? null
-      const refusal = this.#refusal(error, request.method, route, requestId)
+      const refusal = this.#refusal(error, request, route, requestId)
       code = refusal.code
       // Who is refused so asks again at once, perhaps on hundreds of connections.
       if (request.accountId !== undefined && isToTryAgain(error))
         await this.#context.store.turns.nextSmall(request.accountId, REFUSED_BYTES)
       response = withCommonHeaders(refusal, requestId)
     }
+    this.#cors.expose(request, response)
     const ms = this.clock.monotonic() - startedAt
     this.#note(request, match, { requestId, status: response.status, code, ms })
     if (requestTrace !== undefined)
@@ -182,12 +194,17 @@ export class Application {
   }
 
   /** What a request is refused with. Reports a bug of ours. */
-  #refusal(error: unknown, method: string, route: string | null, requestId: string) {
+  #refusal(
+    error: unknown,
+    { method, path = '' }: { method: string; path?: string },
+    route: string | null,
+    requestId: string,
+  ) {
     const { show } = this.#audience
     // Nobody waits for the answer to a request that was cut off, and nothing is wrong here.
     const isBug = !(error instanceof RequestAborted) && show(error).code === 'internal'
     if (isBug) this.reportBug(error, { requestId, method, route })
-    return problemResponse(error, requestId, show)
+    return (isHranaPath(path) ? hranaProblem : problemResponse)(error, requestId, show)
   }
 
   /**
@@ -263,6 +280,15 @@ export class Application {
   }
 }
 
+/** The transaction of a stream that nobody can use any more. Its own bounds end it, if this does not. */
+async function rollBack(service: CellService, { id, cellId }: HranaStream): Promise<void> {
+  try {
+    await service.execute(cellId, { op: 'hold', step: 'rollback', hold: { id, isOpen: true } })
+  } catch {
+    // It is over, or the store is closed.
+  }
+}
+
 function inProcess(store: CellDirectory, options: HandlerOptions, limits: HttpLimits): InProcessService {
   if (!(store instanceof CellStore)) throw new TypeError('Without the service option, a CellStore is needed.')
   return new InProcessService(store, {
@@ -280,11 +306,15 @@ function isToTryAgain(error: unknown): boolean {
 /** @throws `not_found`, `method_not_allowed` */
 function refuseRoute(match: Match | undefined, path: string): never {
   if (match === undefined) {
-    const hint = path.includes('/kv/') ? ' Write a slash in a key as %2F.' : ''
-    throw new CellError('not_found', `There is no such route.${hint}`)
+    throw new CellError('not_found', `There is no such route.${hintFor(path)}`)
   }
   const allowed = [...match.resource.actions.keys()]
   throw new CellError('method_not_allowed', `This path takes ${allowed.join(', ')}.`, { allowed })
+}
+
+function hintFor(path: string): string {
+  if (lacksSlash(path)) return ' End the URL of the database with a slash: …/v1/databases/<id or name>/'
+  return path.includes('/kv/') ? ' Write a slash in a key as %2F.' : ''
 }
 
 function respond(answer: Answer, requestId: string): HttpResponse {

@@ -35,6 +35,7 @@ export const STATUS_OF_CODE: Readonly<Record<CellErrorCode, number>> = {
   result_too_large: 400,
   result_memory_exceeded: 400,
   transaction_too_large: 400,
+  stream_expired: 409,
   transaction_timeout: 408,
   transaction_lost: 409,
   invalid_key: 400,

@@ -139,6 +139,8 @@ export class StoredBytesQuota {
     call: Call<O>,
   ): Promise<ResultOf<O>> {
     const run = (share: Share) => this.#executeWithShare(share, max, accountId, service, call)
+    // What is undone of a transaction that goes on can't run again.
+    if (call[1].hold?.isOpen === true) return await run('second')
     let outgrown: CellError
     try {
       return await run('first')

@@ -1,5 +1,6 @@
 import type { Action } from '../core/action.ts'
 import type { RouteScope } from '../core/route-scopes.ts'
+import { hranaRequest } from '../hrana/hrana-actions.ts'
 import {
   createAccount,
   createKeyOfAccount,
@@ -52,6 +53,10 @@ export const ROUTES: readonly Route[] = [
 
   ['POST', '/v1/databases/{id}/sql', cellRequest('sql'), 'cell:read'],
   ['POST', '/v1/databases/{id}/batch', cellRequest('batch'), 'cell:read'],
+
+  ['POST', '/v1/databases/{id}/v2/pipeline', hranaRequest('pipeline'), 'cell:read'],
+  ['POST', '/v1/databases/{id}/v3/pipeline', hranaRequest('pipeline'), 'cell:read'],
+  ['POST', '/v1/databases/{id}/v3/cursor', hranaRequest('cursor'), 'cell:read'],
 
   ['GET', '/v1/databases/{id}/changes', watchChanges, 'cell:read'],
 

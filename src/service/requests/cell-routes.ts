@@ -2,6 +2,8 @@ import * as z from 'zod'
 import type { Limits } from '../../base/options/limits.ts'
 import { definedOnly } from '../../base/options/option-shapes.ts'
 import { CellError } from '../../errors.ts'
+import { cursorBody, pipelineBody } from '../hrana/hrana-bodies.ts'
+import { readHrana } from '../hrana/read-request.ts'
 import { decodeOperation, operationShape } from '../json/batch-body.ts'
 import { documentOf, encodeEntry, encodePut } from '../json/documents.ts'
 import { parseJson } from '../json/exact-json.ts'
@@ -30,6 +32,7 @@ import {
   type PlainOperation,
   type RequestBounds,
 } from '../operations.ts'
+import type { WorkOperation } from '../work-operation.ts'
 import { changeCondition, deleteCondition, etagOf, isNotModified, refuseConditions } from './conditions.ts'
 import { Query } from './query.ts'
 
@@ -45,7 +48,7 @@ export interface ReadBounds extends RequestBounds {
 
 /** What a request asks for. */
 export interface ReadRequest {
-  operation: Exclude<PlainOperation, HoldOperation>
+  operation: Exclude<PlainOperation, HoldOperation> | WorkOperation
   /** Milliseconds that its statements may run; undefined if it names no bound. */
   statementMs?: number | undefined
   /** @throws what the request is answered with instead */
@@ -91,6 +94,14 @@ const RULES = {
       const operations = body.operations.map((each, index) => decodeOperation(each, { ...context, index }))
       return { statementMs, operation: { op: 'batch', operations } }
     },
+  }),
+  'hrana.pipeline': rule({
+    body: pipelineBody,
+    read: (request, body, bounds) => hrana('pipeline', request, body, bounds),
+  }),
+  'hrana.cursor': rule({
+    body: cursorBody,
+    read: (request, body, bounds) => hrana('cursor', request, body, bounds),
   }),
   'kv.put': rule({
     body: putSchema,
@@ -183,7 +194,7 @@ export function readRequest(request: CellRequest, bounds: ReadBounds): ReadReque
   const value = body === undefined ? undefined : bodyOf(request)
   if (isConditional === undefined) refuseConditions(request)
   const asked = read(request, body === undefined ? undefined : parseFields(body, value), bounds)
-  const { operation, statementMs, answer = (result) => jsonOf(documentOf(operation, result)) } = asked
+  const { operation, statementMs, answer = answerTo(operation) } = asked
   return { operation, statementMs, answer }
 }
 
@@ -201,6 +212,21 @@ function bodyOf({ body, parsed }: CellRequest): unknown {
 /** Whether integers are as they were sent. */
 function isExact({ parsed }: CellRequest): boolean {
   return parsed === undefined
+}
+
+/** Work has made its answer itself. */
+function answerTo(operation: ReadRequest['operation']): ReadRequest['answer'] {
+  if (operation.op === 'work') return (result) => result as CellAnswer
+  return (result) => jsonOf(documentOf(operation, result))
+}
+
+function hrana(
+  kind: 'pipeline' | 'cursor',
+  request: CellRequest,
+  body: unknown,
+  { limits: { paramsMax }, result }: ReadBounds,
+): Read {
+  return { operation: readHrana(kind, request, body, { paramsMax, result }) }
 }
 
 function keyOf({ key = '' }: CellRequest): string {

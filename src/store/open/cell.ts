@@ -5,6 +5,7 @@ import { checkOptions, type Given, type Shape } from '../../base/options/option-
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { CellDatabase } from '../../engine/cell-database.ts'
 import { checkWork, type NoPromise } from '../../engine/commits/transaction-work.ts'
+import type { OpenSavepoint } from '../../engine/commits/transactions.ts'
 import type { Growth } from '../../engine/files/delete-reserve.ts'
 import type { CellAccess, OpenCell } from '../../engine/holds/cell-access.ts'
 import { type Hold, transactionLost } from '../../engine/holds/hold.ts'
@@ -14,13 +15,14 @@ import { runScript } from '../../engine/script.ts'
 import type { SqlStatement } from '../../engine/sql-policy/sql-statement.ts'
 import { BEHIND_PARAMS, SQL_OPTIONS } from '../../engine/statements/sql-options.ts'
 import type {
+  MixedParams,
   NamedParams,
   SqlParams,
   SqlResult,
   SqlRow,
   SqlValue,
 } from '../../engine/statements/sql-values.ts'
-import type { SqlOptions } from '../../engine/statements/statement-runner.ts'
+import type { RawResult, SqlOptions, StatementDescription } from '../../engine/statements/statement-runner.ts'
 import { CellError } from '../../errors.ts'
 import { Kv } from '../../kv/kv.ts'
 import { type ExportOptions, type ExportResult, exportCell } from '../cells/cell-export.ts'
@@ -288,6 +290,30 @@ export class Cell {
   /** {@link Cell.sql} for a statement that has been parsed. @internal */
   run<Row>(statement: SqlStatement, params: SqlParams | undefined, options: SqlOptions): SqlResult<Row> {
     return this.#use().sql<Row>(statement, params, options)
+  }
+
+  /** {@link Cell.run} with values as SQLite has them. @internal */
+  raw(
+    statement: SqlStatement,
+    params: SqlParams | MixedParams,
+    options: Omit<SqlOptions, 'rowMode'>,
+  ): RawResult {
+    return this.#use().statement((runner) => runner.raw(statement, params, options))
+  }
+
+  /** What a statement would give. @internal */
+  describe(statement: SqlStatement, options: SqlOptions): StatementDescription {
+    return this.#use().statement((runner) => runner.describe(statement, options))
+  }
+
+  /** Inside of a transaction. @internal */
+  openSavepoint(): OpenSavepoint {
+    return this.#use().openSavepoint()
+  }
+
+  /** Outside of a transaction, and until the cell is closed. @internal */
+  enforceForeignKeys(isOn: boolean): void {
+    this.#use().enforceForeignKeys(isOn)
   }
 
   /**

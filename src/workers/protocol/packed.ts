@@ -21,8 +21,8 @@ export class Packing {
     if (!outcome.ok) return [index, undefined, toWireError(outcome.error)]
     const { value } = outcome
     if (value instanceof CellAnswer) {
-      const { status, etag, json } = value
-      return [index, { status, etag, json: this.#part(json) } satisfies PackedAnswer]
+      const { status, etag, json, stream } = value
+      return [index, { status, etag, json: this.#part(json), stream } satisfies PackedAnswer]
     }
     this.#isJson = false
     return value === undefined ? [index] : [index, value]
@@ -58,8 +58,8 @@ export function unpackOutcome(
 ): Outcome {
   if (error !== undefined) return { ok: false, error: fromWireError(error) }
   if (!isAnswer) return { ok: true, value }
-  const { status, etag, json } = value as PackedAnswer
+  const { status, etag, json, stream } = value as PackedAnswer
   const bytes = parts[json] as Buffer
   const text = bytes.length > TEXT_BYTES_MAX ? bytes : bytes.toString()
-  return { ok: true, value: new CellAnswer(status, text, etag) }
+  return { ok: true, value: new CellAnswer(status, text, etag, stream) }
 }

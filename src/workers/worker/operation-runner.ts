@@ -1,5 +1,10 @@
 import { sqlShape } from '../../engine/sql-policy/sql-shape.ts'
-import { type ApplyContext, applyOperation, type ParsedOperation } from '../../service/apply-operation.ts'
+import {
+  type ApplyContext,
+  applyOperation,
+  type ParsedOperation,
+  RUNS_SQL,
+} from '../../service/apply-operation.ts'
 import type { CellSession } from '../../service/holds/cell-session.ts'
 import type { ReadBounds } from '../../service/requests/cell-routes.ts'
 import type { Cell } from '../../store/open/cell.ts'
@@ -70,7 +75,7 @@ export class OperationRunner {
   /** @param session of an operation that needs one */
   apply(cell: Cell, operation: ParsedOperation, index: number, session?: CellSession): unknown {
     // Only these can take long: the others are bounded by the data they touch, and have no statement deadline.
-    const isStatement = operation.op === 'sql' || operation.op === 'batch'
+    const isStatement = RUNS_SQL.has(operation.op)
     if (isStatement) this.#out.send({ type: 'started', index, statementMs: operation.statementMs })
     else if (this.#isAnnounced || this.#isOthersTime()) this.#out.send({ type: 'overhead', index })
     this.#isAnnounced = isStatement

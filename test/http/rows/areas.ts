@@ -3,6 +3,7 @@ import { API_KEY_ROWS } from './api-key-rows.ts'
 import { BACKUP_ROWS } from './backup-rows.ts'
 import { BATCH_ROWS } from './batch-rows.ts'
 import { CELL_ROWS } from './cell-rows.ts'
+import { HRANA_ROWS } from './hrana-rows.ts'
 import { KV_BULK_ROWS } from './kv-bulk-rows.ts'
 import { KV_COUNTER_ROWS } from './kv-counter-rows.ts'
 import { KV_ENTRY_ROWS } from './kv-entry-rows.ts'
@@ -17,6 +18,7 @@ export const AREAS: [name: string, rows: Row[]][] = [
   ['cells', CELL_ROWS],
   ['SQL', SQL_ROWS],
   ['batches', BATCH_ROWS],
+  ['Hrana', HRANA_ROWS],
   ['KV entries', KV_ENTRY_ROWS],
   ['KV counters and times to live', KV_COUNTER_ROWS],
   ['KV in bulk', KV_BULK_ROWS],

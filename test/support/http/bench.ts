@@ -195,7 +195,7 @@ export class Bench {
       }),
       ...(sent === undefined ? {} : { body: sent }),
     })
-    const isJson = reply.text !== '' && reply.headers.get('content-type')?.includes('json') === true
+    const isJson = reply.text !== '' && /[/+]json/.test(reply.headers.get('content-type') ?? '')
     return { ...reply, json: isJson ? JSON.parse(reply.text) : undefined }
   }
 

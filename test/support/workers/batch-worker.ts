@@ -18,6 +18,9 @@ import { Outbox } from '../../../src/workers/protocol/outbox.ts'
 import { BatchRunner } from '../../../src/workers/worker/batch-runner.ts'
 import { BOUNDS } from '../request-bounds.ts'
 
+/** The parts that came with a message. */
+export const PARTS = new WeakMap<BatchMessage, Buffer[]>()
+
 /** What a worker does with batches, over the files in a directory. */
 export class BatchWorker {
   readonly directory: string
@@ -70,7 +73,10 @@ export class BatchWorker {
     const context = { sqlPolicy: 'trusted', clock: settings.clock, answerBytesMax: 1_000_000 } as const
     const out = new Outbox(settings.clock, (bytes) => {
       const messages: BatchMessage[] = []
-      new MessageReader((message) => messages.push(message as BatchMessage)).push(bytes)
+      new MessageReader((message, parts) => {
+        PARTS.set(message as BatchMessage, parts)
+        messages.push(message as BatchMessage)
+      }).push(bytes)
       this.onWrite(messages)
     })
     const bounds = { ...BOUNDS, limits: settings.limits }

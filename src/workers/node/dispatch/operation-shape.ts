@@ -1,5 +1,10 @@
 import { sqlShape } from '../../../engine/sql-policy/sql-shape.ts'
-import type { CellOperation, CellRequest } from '../../../service/operations.ts'
+import {
+  type CellOperation,
+  type CellRequest,
+  type CellRoute,
+  STATEMENT_ROUTES,
+} from '../../../service/operations.ts'
 
 /** Statements of a batch that are shown. */
 const STATEMENTS_SHOWN = 3
@@ -32,7 +37,7 @@ function batchShape(statements: readonly (string | undefined)[]): string {
 }
 
 function requestShape({ route: kind, body, parsed }: CellRequest): string {
-  if (kind !== 'sql' && kind !== 'batch') return kind
+  if (!STATEMENT_ROUTES.has(kind)) return kind
   if (body === undefined) return parsed === undefined ? kind : shapeOfBody(kind, parsed.value, kind)
   const unknown = `${kind} of ${body.byteLength} bytes`
   try {
@@ -48,7 +53,9 @@ function requestShape({ route: kind, body, parsed }: CellRequest): string {
 }
 
 /** @param unknown for a body that nobody can run */
-function shapeOfBody(kind: 'sql' | 'batch', body: unknown, unknown: string): string {
+function shapeOfBody(kind: CellRoute, body: unknown, unknown: string): string {
+  if (kind.startsWith('hrana.'))
+    return [kind, ...hranaTexts(body).slice(0, STATEMENTS_SHOWN).map(sqlShape)].join('; ')
   const read = Object(body) as { sql?: unknown; operations?: unknown }
   if (kind === 'batch') {
     const operations = Array.isArray(read.operations) ? (read.operations as unknown[]) : []
@@ -56,6 +63,22 @@ function shapeOfBody(kind: 'sql' | 'batch', body: unknown, unknown: string): str
   }
   const sql = textOf(read.sql)
   return sql === undefined ? unknown : sqlShape(sql)
+}
+
+/** Of statements that a stream keeps there is only a number here. */
+function hranaTexts(body: unknown): string[] {
+  const { requests, batch } = Object(body) as { requests?: unknown; batch?: unknown }
+  const asked = Array.isArray(requests) ? (requests as unknown[]) : [{ batch }]
+  return asked.flatMap((request) => {
+    const { stmt, sql, batch } = Object(request) as { stmt?: unknown; sql?: unknown; batch?: unknown }
+    const { steps } = Object(batch) as { steps?: unknown }
+    const stmts = Array.isArray(steps)
+      ? steps.map((step) => (Object(step) as { stmt?: unknown }).stmt)
+      : [stmt]
+    return [...stmts.map((each) => (Object(each) as { sql?: unknown }).sql), sql].flatMap(
+      (text) => textOf(text) ?? [],
+    )
+  })
 }
 
 function firstSql(body: Uint8Array): string | undefined {

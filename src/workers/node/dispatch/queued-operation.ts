@@ -1,7 +1,7 @@
 import { serialize } from 'node:v8'
 import type { Outcome } from '../../../engine/commits/work-group.ts'
 import type { OperationPermit } from '../../../service/cell-service.ts'
-import { type CellOperation, routeOf } from '../../../service/operations.ts'
+import { type CellOperation, routeOf, STATEMENT_ROUTES } from '../../../service/operations.ts'
 
 /** An operation that waits for a worker, or runs in one. */
 export interface QueuedOperation {
@@ -35,8 +35,7 @@ const OBJECT_BYTES = 256
 
 /** Whether it runs a tenant's SQL: only such operations can take long. */
 export function isStatement({ operation }: QueuedOperation): boolean {
-  const route = routeOf(operation)
-  return route === 'sql' || route === 'batch'
+  return STATEMENT_ROUTES.has(routeOf(operation))
 }
 
 /** The approximate size of an operation in memory, in bytes. Nothing is free, or a queue would take any number of it. */

@@ -1,0 +1,58 @@
+import { expect, test } from 'vitest'
+import { type HranaCell, newCell, serveCell } from '../../support/http/hrana-cell.ts'
+import { workersOf } from '../../support/processes.ts'
+import { until } from '../../support/until.ts'
+
+/** Hrana against a node with workers: what ends a worker, and what an account's quota bounds. */
+
+const execute = (sql: string) => ({ type: 'execute', stmt: { sql } })
+const close = { type: 'close' }
+const ENDLESS = 'WITH RECURSIVE c(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM c) SELECT count(*) FROM c'
+
+async function send({ node, id }: HranaCell, requests: unknown[], baton: unknown = null) {
+  const { status, body } = await node.request('POST', `/v1/databases/${id}/v2/pipeline`, { baton, requests })
+  return { status, baton: body['baton'], code: body['code'], body: JSON.stringify(body) }
+}
+
+test('a statement without an end is ended after its time, with all of its request and its transaction', async () => {
+  const cell = await serveCell(1, { statementTimeout: 300 } as never)
+  await send(cell, [execute('CREATE TABLE t (v)'), close])
+  const alone = await send(cell, [execute('INSERT INTO t VALUES (1)'), execute(ENDLESS), close])
+  expect([alone.status, alone.code]).toEqual([408, 'STATEMENT_TIMEOUT'])
+  const { baton } = await send(cell, [execute('BEGIN'), execute('INSERT INTO t VALUES (2)')])
+  const held = await send(cell, [execute(ENDLESS)], baton)
+  expect([held.status, held.code]).toEqual([408, 'STATEMENT_TIMEOUT'])
+  const later = await send(cell, [execute('COMMIT'), close], baton)
+  expect([later.status, later.code]).toEqual([408, 'STATEMENT_TIMEOUT'])
+  expect((await send(cell, [execute('SELECT * FROM t'), close])).body).toContain('"rows":[]')
+})
+
+test('a transaction whose worker is killed is lost, and nothing of it is ever committed', async () => {
+  const cell = await serveCell(1)
+  await send(cell, [execute('CREATE TABLE t (v)'), close])
+  const { baton } = await send(cell, [execute('BEGIN'), execute('INSERT INTO t VALUES (1)')])
+  const before = workersOf(cell.node.dataDir)
+  for (const pid of before) process.kill(pid, 'SIGKILL')
+  await until(() => workersOf(cell.node.dataDir).every((pid) => !before.includes(pid)), 'the workers have ended')
+  const after = await send(cell, [execute('INSERT INTO t VALUES (2)'), execute('COMMIT'), close], baton)
+  expect([after.status, after.code]).toEqual([409, 'STREAM_EXPIRED'])
+  expect((await send(cell, [execute('SELECT * FROM t'), close])).body).toContain('"rows":[]')
+})
+
+test('an account that stores its quota of bytes grows by no pipeline, and by no transaction', async () => {
+  const cell = await serveCell(1, { accountBytes: 400_000 } as never)
+  const blob = (bytes: number) => execute(`INSERT INTO t VALUES (zeroblob(${bytes}))`)
+  await send(cell, [execute('CREATE TABLE t (v)'), close])
+  // More than the share of a first run: it is run again with more.
+  expect((await send(cell, [blob(200_000), close])).status).toBe(200)
+  const full = await send(cell, [blob(600_000), close])
+  expect([full.status, full.code]).toEqual([403, 'QUOTA_EXCEEDED'])
+  const { baton } = await send(cell, [execute('BEGIN'), execute('SELECT 1')])
+  const held = await send(cell, [blob(600_000)], baton)
+  expect([held.status, held.code]).toEqual([507, 'SQLITE_FULL'])
+  // Another cell of the account still serves.
+  const other = { ...cell, ...(await newCell(cell.node)) }
+  expect((await send(other, [execute('CREATE TABLE t (v)'), close])).status).toBe(200)
+  const { body } = await send(cell, [execute('SELECT count(*) FROM t'), close])
+  expect(body).toContain('"value":"1"')
+})
