@@ -73,9 +73,7 @@ export function addServeFlags(command: Command): Command {
     )
     .option('--no-console', 'serve no page at /console')
     .addOption(
-      new Option('--cors-origin <list>', 'origins let in')
-        .env('CELLSTORE_CORS_ORIGIN')
-        .argParser(originsOf),
+      new Option('--cors-origin <list>', 'origins let in').env('CELLSTORE_CORS_ORIGIN').argParser(originsOf),
     )
   addStoreFlags(command, { logLevel: 'info' })
   addPlanFlags(command)

@@ -4,7 +4,7 @@ import { CellError } from '../../errors.ts'
 import type { StreamState } from '../../service/operations.ts'
 
 /** Milliseconds without a request after which a stream is forgotten. */
-export const STREAM_IDLE_MS = 10_000
+const STREAM_IDLE_MS = 10_000
 /** Streams of an account: beyond it, the one that was used longest ago is forgotten, if it has no transaction. */
 export const STREAMS_PER_ACCOUNT = 1_000
 /** Characters of SQL that the streams of an account keep together. */

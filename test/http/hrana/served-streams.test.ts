@@ -33,7 +33,10 @@ test('a transaction whose worker is killed is lost, and nothing of it is ever co
   const { baton } = await send(cell, [execute('BEGIN'), execute('INSERT INTO t VALUES (1)')])
   const before = workersOf(cell.node.dataDir)
   for (const pid of before) process.kill(pid, 'SIGKILL')
-  await until(() => workersOf(cell.node.dataDir).every((pid) => !before.includes(pid)), 'the workers have ended')
+  await until(
+    () => workersOf(cell.node.dataDir).every((pid) => !before.includes(pid)),
+    'the workers have ended',
+  )
   const after = await send(cell, [execute('INSERT INTO t VALUES (2)'), execute('COMMIT'), close], baton)
   expect([after.status, after.code]).toEqual([409, 'STREAM_EXPIRED'])
   expect((await send(cell, [execute('SELECT * FROM t'), close])).body).toContain('"rows":[]')

@@ -1,0 +1,128 @@
+import { spawn } from 'node:child_process'
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { type Client, createClient } from '@libsql/client'
+import { startCellstore } from './http-process.ts'
+import { HEAD, report, sideBySide } from './side-by-side.ts'
+
+/**
+ * Hrana with `@libsql/client`: `execute` of a select next to our own SQL route, asked by `fetch` as the client asks; and, where the path of a
+ * libsql-server is in `SQLD`, that and transactions of three statements next to it. Several requests are under way at a time.
+ */
+const AT_ONCE = 16
+const ROUNDS = Number(process.env['CELLSTORE_BENCH_ROUNDS'] ?? 5)
+const ROUND_MS = Number(process.env['CELLSTORE_BENCH_ROUND_MS'] ?? 2_000)
+const ROWS = 1_000
+const SELECT = 'SELECT id, name FROM users WHERE id = ?'
+
+const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-bench-hrana-'))
+const server = await startCellstore(path.join(directory, 'cellstore'), [])
+const address = `http://127.0.0.1:${server.port}/v1/databases`
+const headers = { 'x-api-key': server.key, 'content-type': 'application/json' }
+
+async function newCell(): Promise<string> {
+  const response = await fetch(address, { method: 'POST', headers, body: '{}' })
+  return ((await response.json()) as { id: string }).id
+}
+
+async function filled(client: Client): Promise<Client> {
+  await client.execute('CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT)')
+  const rows = Array.from({ length: ROWS }, (_, id) => ({
+    sql: 'INSERT INTO users VALUES (?, ?)',
+    args: [id, `user ${id}`],
+  }))
+  await client.batch(rows, 'write')
+  return client
+}
+
+/** How many a second. */
+async function rate(ask: (i: number) => Promise<unknown>): Promise<number> {
+  const started = performance.now()
+  let asked = 0
+  const one = async () => {
+    while (performance.now() - started < ROUND_MS) await ask(asked++)
+  }
+  await Promise.all(Array.from({ length: AT_ONCE }, one))
+  return (asked * 1_000) / (performance.now() - started)
+}
+
+const select = (client: Client) => () => rate((i) => client.execute({ sql: SELECT, args: [i % ROWS] }))
+
+/** Of one cell or database a transaction waits for the other: each has its own. */
+const transactions = (clients: readonly Client[]) => async () => {
+  const started = performance.now()
+  let done = 0
+  const one = async (client: Client) => {
+    while (performance.now() - started < ROUND_MS) {
+      const transaction = await client.transaction('write')
+      await transaction.execute({ sql: SELECT, args: [done % ROWS] })
+      await transaction.execute({
+        sql: 'UPDATE users SET name = ? WHERE id = ?',
+        args: [`${done}`, done % ROWS],
+      })
+      await transaction.execute({ sql: SELECT, args: [done % ROWS] })
+      await transaction.commit()
+      done++
+    }
+  }
+  await Promise.all(clients.map(one))
+  return (done * 1_000) / (performance.now() - started)
+}
+
+async function compare(
+  what: string,
+  aim: number,
+  contenders: { ours: () => Promise<number>; theirs: () => Promise<number> },
+  of: string,
+): Promise<void> {
+  const { ours, theirs } = await sideBySide(ROUNDS, contenders)
+  const ratio = ours / theirs
+  const shown = (each: number) => `${Math.round(each)}/s`
+  report({
+    what,
+    ours: shown(ours),
+    theirs: shown(theirs),
+    ratio,
+    aim: `≥ ${aim} × ${of}`,
+    met: ratio >= aim,
+  })
+}
+
+try {
+  console.log(HEAD)
+  const id = await newCell()
+  const hrana = (cell: string) => createClient({ url: `${address}/${cell}/`, authToken: server.key })
+  const client = await filled(hrana(id))
+  const sql = async (i: number) => {
+    const body = JSON.stringify({ sql: SELECT, params: [i % ROWS] })
+    const response = await fetch(`${address}/${id}/sql`, { method: 'POST', headers, body })
+    return await response.json()
+  }
+  await compare('select', 0.9, { theirs: () => rate(sql), ours: select(client) }, 'our SQL route')
+  const program = process.env['SQLD']
+  if (program !== undefined) {
+    const port = server.port + 1
+    const args = ['--db-path', path.join(directory, 'sqld'), '--http-listen-addr', `127.0.0.1:${port}`]
+    const sqld = spawn(program, args, { stdio: 'ignore' })
+    try {
+      const url = `http://127.0.0.1:${port}`
+      const theirs = createClient({ url })
+      for (let tries = 0; ; tries++) {
+        if (await theirs.execute('SELECT 1').then(Boolean, () => false)) break
+        if (tries > 100) throw new Error('libsql-server does not answer.')
+        await new Promise((resolve) => setTimeout(resolve, 100))
+      }
+      await filled(theirs)
+      await compare('select', 4, { theirs: select(theirs), ours: select(client) }, 'libsql-server')
+      const one = { theirs: transactions([theirs]), ours: transactions([client]) }
+      await compare('transaction of three statements', 2, one, 'libsql-server')
+    } finally {
+      sqld.kill()
+    }
+  }
+  client.close()
+} finally {
+  await server.stop()
+  fs.rmSync(directory, { recursive: true, force: true })
+}
