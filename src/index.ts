@@ -197,6 +197,7 @@ export type {
   ReadOperation,
   RequestBounds,
   ResultOf,
+  StreamState,
 } from './service/operations.ts'
 
 // What a store says of itself

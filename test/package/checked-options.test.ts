@@ -60,6 +60,8 @@ const CALLS: Record<string, Call> = {
     cell.export(path.join(tempDirectory(), 'x.db'), options),
   'Cell.get(RowOptions)': (options, { cell }) =>
     cell.get('INSERT INTO t VALUES (1) RETURNING a', [], options),
+  'Cell.hold(HoldOptions)': (options, { cell }) =>
+    cell.hold((tx) => tx.sql('INSERT INTO t VALUES (1)'), options),
   'Cell.prepare(PrepareOptions)': (options, { cell }) => cell.prepare('SELECT 1', options).all(),
   'Cell.replicated(CallOptions)': (options, { cell }) => cell.replicated(options),
   'Cell.sql(SqlOptions)': (options, { cell }) => cell.sql('INSERT INTO t VALUES (1)', [], options),
@@ -137,8 +139,11 @@ const PASSED_ON: ReadonlySet<string> = new Set([
   'credentials.sessionToken',
 ])
 
-/** Guards that the types cannot refuse: callers name the type of their rows, and then TypeScript infers nothing. */
-const UNTYPED: ReadonlySet<string> = new Set(['Cell.sql(SqlOptions) readOnly'])
+/** Guards that the types cannot refuse: callers name the type of their rows, or of a result, and then TypeScript infers nothing. */
+const UNTYPED: ReadonlySet<string> = new Set([
+  'Cell.sql(SqlOptions) readOnly',
+  'Cell.hold(HoldOptions) readOnly',
+])
 
 const keyOf = ({ name, type }: PublicOptions) => `${name}(${type})`
 const isUnchecked = ({ name }: PublicOptions) =>
