@@ -1,7 +1,16 @@
 import { defineConfig } from 'tsup'
 
+/** Entry points that import the library as a program does. */
+const BESIDE = {
+  testing: 'src/testing/index.ts',
+  drizzle: 'src/adapters/drizzle.ts',
+  keyv: 'src/adapters/keyv.ts',
+  kysely: 'src/adapters/kysely.ts',
+  unstorage: 'src/adapters/unstorage.ts',
+}
+
 /**
- * The library; its client, and what helps tests; the command, whose first file must run on any Node (see
+ * The library; its client, what helps tests, and adapters for other libraries; the command, whose first file must run on any Node (see
  * src/cli/cellstore.ts); and the first files of the worker processes, of the archiver process, of the checker processes and of the restore threads.
  */
 export default defineConfig([
@@ -9,7 +18,7 @@ export default defineConfig([
     entry: {
       index: 'src/index.ts',
       client: 'src/client/index.ts',
-      testing: 'src/testing/index.ts',
+      ...BESIDE,
       cellstore: 'src/cli/cellstore.ts',
       worker: 'src/workers/worker/worker-main.ts',
       archiver: 'src/workers/archiver/archiver-main.ts',
@@ -26,7 +35,7 @@ export default defineConfig([
   },
   // The types of stores must be those of the library, and not a copy: the build makes this `./index.js`.
   {
-    entry: { testing: 'src/testing/index.ts' },
+    entry: BESIDE,
     format: ['esm'],
     dts: { only: true },
     external: ['../index.ts'],

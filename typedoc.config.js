@@ -1,13 +1,17 @@
+import fs from 'node:fs'
 import { OptionDefaults } from 'typedoc'
 import packageJson from './package.json' with { type: 'json' }
 
-// Every entry point of the package: `cellstore/client` is src/client/index.ts.
+// Every entry point of the package: `cellstore/client` is src/client/index.ts, and `cellstore/keyv` is src/adapters/keyv.ts.
 const names = Object.keys(packageJson.exports).filter((name) => name !== './package.json')
+const files = names.map((name) => (name === '.' ? 'src/index.ts' : `src/${name.slice(2)}/index.ts`))
 
 /** @type {Partial<import('typedoc').TypeDocOptions>} */
 export default {
   name: 'cellstore',
-  entryPoints: names.map((name) => (name === '.' ? 'src/index.ts' : `src/${name.slice(2)}/index.ts`)),
+  entryPoints: files.map((file) =>
+    fs.existsSync(file) ? file : file.replace(/^src\/(.*)\/index\.ts$/, 'src/adapters/$1.ts'),
+  ),
   out: 'reference',
   readme: 'none',
   githubPages: false,

@@ -15,7 +15,9 @@ const lockFile = path.join(root, 'node_modules', '.cellstore-build.lock')
 
 const INPUTS = ['src', 'package.json', 'tsup.config.ts', 'tsconfig.json', 'scripts/build-if-needed.mjs']
 /** What a finished build always holds. */
-const OUTPUTS = ['index.js', 'index.d.ts', 'client.d.ts', 'testing.d.ts', 'cellstore.js']
+const OUTPUTS = ['index.js', 'index.d.ts', 'client.d.ts', 'cellstore.js']
+/** Entry points whose types are built on those of the library. */
+const BESIDE = ['testing', 'drizzle', 'keyv', 'kysely', 'unstorage']
 /**
  * Development dependencies that the sources import are bundled. zod is one: it comes in a hundred files, which took each
  * process of a node 80 ms to load. Their licenses go into the build.
@@ -88,12 +90,13 @@ function build(node, tsup) {
       const why = result.error?.message ?? (result.signal === null ? undefined : `ended by ${result.signal}`)
       return fail(`The build failed${why === undefined ? '' : ` (${why})`}.`)
     }
-    const missing = OUTPUTS.filter((name) => !fs.existsSync(path.join(target, name)))
+    const outputs = [...OUTPUTS, ...BESIDE.map((name) => `${name}.d.ts`)]
+    const missing = outputs.filter((name) => !fs.existsSync(path.join(target, name)))
     if (missing.length > 0) return fail(`The build did not produce ${missing.join(', ')}.`)
-    for (const name of ['index', 'client', 'testing']) {
+    for (const name of ['index', 'client', ...BESIDE]) {
       exportOnlyTypesAsTypes(path.join(target, `${name}.d.ts`), path.join(target, `${name}.js`))
     }
-    importFromTheBuild(path.join(target, 'testing.d.ts'))
+    for (const name of BESIDE) importFromTheBuild(path.join(target, `${name}.d.ts`))
     for (const name of BUNDLED) {
       fs.copyFileSync(licenseOf(name), path.join(target, `${name}.LICENSE.txt`))
     }

@@ -34,6 +34,9 @@ export type { HoldOptions, Savepoints } from './store/open/hold-options.ts'
 export type { CloseOptions, DeleteCellOptions } from './store/settings/call-options.ts'
 export type { StoreSettings } from './store/settings/settings.ts'
 export type { BackupSettings, StoreOptions } from './store/settings/store-options.ts'
+export type { CellStorage, StorageBinding, StorageSql } from './store/storage/cell-storage.ts'
+export type { StorageCursor, StorageRows, StorageValue } from './store/storage/storage-cursor.ts'
+export type { StorageKv, StorageListOptions } from './store/storage/storage-kv.ts'
 export type {
   CellChange,
   CellCommit,

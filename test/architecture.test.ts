@@ -38,6 +38,8 @@ const EXAMPLES: Record<string, { bad: string[][]; good: string[] }> = {
       ["src/http/a.ts: import { b } from '../index.ts'"],
       ["src/index.ts: export { main } from './cli/main.ts'"],
       ["src/cli/a.ts: import { a } from '../console/a.ts'"],
+      ["src/index.ts: export { a } from './adapters/a.ts'"],
+      ["src/adapters/a.ts: import { a } from '../testing/a.ts'"],
       ["src/engine/a.ts: let b: import('../kv/b.ts').B"],
       ['src/misc/a.ts: export {}'],
       ['src/misc.ts: export {}'],
@@ -51,6 +53,7 @@ const EXAMPLES: Record<string, { bad: string[][]; good: string[] }> = {
       "src/http/a.ts: import type { CellService } from '../service/cell-service.ts'",
       "src/cli/a.ts: import { a } from '../http/a.ts'; import { b } from '../store/b.ts'",
       "src/index.ts: export { a } from './http/a.ts'",
+      "src/adapters/a.ts: import type { Cell } from '../index.ts'; import { b } from './b.ts'",
       "src/cli/b.ts: import packageJson from '../../package.json' with { type: 'json' }",
     ],
   },
@@ -116,7 +119,7 @@ const EXAMPLES: Record<string, { bad: string[][]; good: string[] }> = {
     bad: [["src/kv/a.ts: import './b.js'", 'src/kv/b.ts: export {}'], ["src/kv/a.ts: import './b'"]],
     good: ["src/kv/a.ts: import './b.ts'; import '../../package.json'", 'src/kv/b.ts: export {}'],
   },
-  'the driver, the S3 client and the terminal packages have one home each': {
+  'the driver, the S3 client, the terminal packages and each adapter’s peer have one home each': {
     bad: [
       ["src/engine/a.ts: import type Database from 'better-sqlite3'"],
       ["src/backup/a.ts: import { S3Client } from '@aws-sdk/client-s3'"],
@@ -124,12 +127,16 @@ const EXAMPLES: Record<string, { bad: string[][]; good: string[] }> = {
       ["src/http/a.ts: import { Command } from 'commander'"],
       ["src/store/a.ts: import { Counter } from 'prom-client'"],
       ["src/http/a.ts: import type { Registry } from 'prom-client'"],
+      ["src/adapters/keyv.ts: import type { Driver } from 'unstorage'"],
+      ["src/store/a.ts: import { eq } from 'drizzle-orm/sqlite-core'"],
     ],
     good: [
       "src/engine/sqlite.ts: import Database from 'better-sqlite3'",
       "src/backup/object-store/s3/s3-object-store.ts: import { S3Client } from '@aws-sdk/client-s3'",
       "src/cli/a.ts: import { Command } from 'commander'",
       "src/metrics/a.ts: import { Registry } from 'prom-client'",
+      "src/adapters/drizzle.ts: import { drizzle } from 'drizzle-orm/durable-sqlite'",
+      "src/adapters/kysely.ts: import { SqliteDialect } from 'kysely'",
     ],
   },
   'only http/ and client/ know Request and Response': {

@@ -61,6 +61,7 @@ export class LocalState {
         this.movedFrom = before
         const hasCells = this.get(HAS_CELLS_KEY)
         connection.close()
+        this.#statements.clear()
         this.#connection = replace(path)
         this.#connection.exec(SCHEMA)
         if (hasCells !== undefined) this.set(HAS_CELLS_KEY, hasCells)

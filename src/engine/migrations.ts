@@ -18,24 +18,18 @@ export interface MigrateResult {
  * @param use gives the open cell, which may be closed between two migrations
  */
 export function migrate(use: () => CellAccess, migrations: readonly (() => unknown)[]): MigrateResult {
-  if (use().inTransaction) {
-    throw new CellError(
-      'invalid_request',
-      'Each migration has a transaction of its own: call migrate() outside of a transaction.',
-    )
-  }
+  refuseInside(use())
   const from = pragma(use(), 'user_version') as number
   const to = migrations.length
   if (from > to || from < 0) throw unknownVersion(from, to)
   for (let version = from + 1; version <= to; version++) {
     const database = use()
     const step = migrations[version - 1] as () => unknown
-    withoutForeignKeys(database, (wereOn) =>
-      database.transaction(() => {
-        inStep(version, () => refuseLate(step()))
+    inStep(version, () =>
+      withoutForeignKeys(database, () => {
+        refuseLate(step())
         // If it has ended the transaction, and has hidden the error, the next statement would be committed on its own.
         database.assertUsable()
-        if (wereOn) inStep(version, () => checkForeignKeys(database))
         database.exec(`PRAGMA main.user_version = ${version}`)
       }),
     )
@@ -43,16 +37,34 @@ export function migrate(use: () => CellAccess, migrations: readonly (() => unkno
   return { from, to }
 }
 
-/** They stay off if the program has turned them off itself. */
-function withoutForeignKeys(database: CellAccess, run: (wereOn: boolean) => void): void {
+/**
+ * Runs `work` in one transaction with foreign keys off, and checks them before the COMMIT. They stay off, and unchecked, if the program
+ * has turned them off itself.
+ *
+ * @throws `constraint_violation`, `invalid_request` inside a transaction
+ */
+export function withoutForeignKeys(database: CellAccess, work: () => void): void {
+  refuseInside(database)
   const wereOn = pragma(database, 'foreign_keys') === 1
   if (wereOn) database.enforceForeignKeys(false)
   try {
-    run(wereOn)
+    database.transaction(() => {
+      work()
+      database.assertUsable()
+      if (wereOn) checkForeignKeys(database)
+    })
   } finally {
     // What is in quarantine is not used again.
     if (wereOn && database.usable) database.enforceForeignKeys(true)
   }
+}
+
+function refuseInside(database: CellAccess): void {
+  if (!database.inTransaction) return
+  throw new CellError(
+    'invalid_request',
+    'Each migration has a transaction of its own: call migrate() outside of a transaction.',
+  )
 }
 
 interface Violation {

@@ -9,7 +9,7 @@ export interface Rule {
 
 /**
  * The layers, each importing only those before it, by `import type` too. Those in one step never import each other.
- * src/index.ts, the public API, may export from all but the command. What helps the tests of users imports it as they do.
+ * src/index.ts, the public API, may export from all but the command. What helps the tests of users, and the adapters, import it as they do.
  */
 const LAYERS: readonly (readonly string[])[] = [
   ['errors'],
@@ -25,7 +25,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ['metrics'],
   ['cli'],
   ['index'],
-  ['testing'],
+  ['testing', 'adapters'],
   ['console'],
 ]
 
@@ -59,6 +59,10 @@ const PACKAGE_HOMES: readonly { packages: RegExp; home: string }[] = [
   { packages: /^(@aws-sdk|@smithy)\//, home: 'src/backup/object-store/s3/' },
   { packages: /^prom-client(\/|$)/, home: 'src/metrics/' },
   { packages: /^(commander|cli-progress|string-width)(\/|$)/, home: 'src/cli/' },
+  ...['drizzle-orm', 'keyv', 'kysely', 'unstorage'].map((name) => ({
+    packages: new RegExp(`^${name}(/|$)`),
+    home: `src/adapters/${name.replace('-orm', '')}.ts`,
+  })),
 ]
 
 const CLIENT_IMPORTS = /^(src\/client\/.*|src\/base\/options\/known-names\.ts|eventsource-parser)$/
@@ -210,7 +214,7 @@ export const RULES: readonly Rule[] = [
     },
   },
   {
-    name: 'the driver, the S3 client and the terminal packages have one home each',
+    name: 'the driver, the S3 client, the terminal packages and each adapter’s peer have one home each',
     check: (sources) =>
       inSrc(sources).flatMap((source) =>
         source.imports.flatMap(({ specifier, line }) =>

@@ -120,6 +120,9 @@ const CALLS: Record<string, Call> = {
 
 /** What takes options and does not check them, and why. */
 const UNCHECKED: Record<string, string> = {
+  CellStorage:
+    'has the shape of a Durable Object’s storage, for code that passes options of which there are none here',
+  StorageKv: 'as CellStorage',
   CellError: 'describes an error, and must not cause another one',
   FileObjectStore: 'its methods are called by a store, as those of an object store of your own',
   S3ObjectStore: 'its methods are called by a store, as those of an object store of your own',

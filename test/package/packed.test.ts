@@ -13,6 +13,9 @@ import { PROJECT, run } from '../support/package/run.ts'
 const FRAMEWORKS = ['hono', '@hono/node-server', 'express', '@types/express', '@types/node'] as const
 /** One example a way of wrapping; more may come, and each is run. */
 const EXAMPLES_REQUIRED = ['express', 'hono', 'node-http']
+const ADAPTERS = ['drizzle', 'keyv', 'kysely', 'unstorage']
+/** Of the adapters: whoever imports one has its peer. */
+const PEERS = Object.keys(packageJson.peerDependencies) as (keyof typeof packageJson.peerDependencies)[]
 const EXAMPLE_TIMEOUT_MS = 60_000
 const INSTALL_TIMEOUT_MS = 300_000
 
@@ -35,6 +38,7 @@ describe('the package', () => {
         'dist/client.d.ts',
         'dist/testing.js',
         'dist/testing.d.ts',
+        ...ADAPTERS.flatMap((name) => [`dist/${name}.js`, `dist/${name}.d.ts`]),
         'dist/cellstore.js',
         'dist/restore-thread.js',
         'docs/errors.md',
@@ -69,7 +73,7 @@ describe('the package', () => {
     ])
     const foreign = specifiers
       .map(([, specifier = '']) => specifier)
-      .filter((name) => !/^(node:|\.)/.test(name))
+      .filter((name) => !/^(node:|\.)/.test(name) && !PEERS.some((peer) => name.startsWith(peer)))
     for (const name of foreign) {
       const manifest = JSON.parse(project.read(`node_modules/${name}/package.json`)) as Record<
         string,
@@ -83,17 +87,7 @@ describe('the package', () => {
     ['cellstore', 'index'],
     ['cellstore/client', 'client'],
     ['cellstore/testing', 'testing'],
-  ])('%s exports in its types the values that it has', async (name, file) => {
-    const types = project.read(`node_modules/cellstore/dist/${file}.d.ts`)
-    const declared = [...types.matchAll(/^export \{([^}]*)\}/gm)]
-      .flatMap(([, names = '']) => names.split(',').map((name) => name.trim().replace(/^.* as /, '')))
-      .filter((name) => name !== '' && !name.startsWith('type '))
-    const program = `console.log(JSON.stringify(Object.keys(await import('${name}'))))`
-    const { stdout } = await run(process.execPath, ['--input-type=module', '-e', program], {
-      cwd: project.folder,
-    })
-    expect(declared.sort()).toEqual((JSON.parse(stdout) as string[]).sort())
-  })
+  ])('%s exports in its types the values that it has', exportsWhatItDeclares)
 
   test('can be required from CommonJS', async () => {
     project.write(
@@ -126,6 +120,15 @@ describe('the package', () => {
       stderr: '',
     })
   })
+})
+
+describe('the adapters, with their peers', () => {
+  beforeAll(() => project.addDevDependencies(PEERS), INSTALL_TIMEOUT_MS)
+
+  test.each(ADAPTERS.map((name) => [`cellstore/${name}`, name]))(
+    '%s exports in its types the values that it has',
+    exportsWhatItDeclares,
+  )
 })
 
 describe('a store of the installed package', () => {
@@ -255,6 +258,19 @@ describe.skipIf(OLD_NODE === undefined)('on a Node that is too old', () => {
     },
   )
 })
+
+async function exportsWhatItDeclares(name: string, file: string): Promise<void> {
+  const types = project.read(`node_modules/cellstore/dist/${file}.d.ts`)
+  const declared = [...types.matchAll(/^export \{([^}]*)\}/gm)]
+    .flatMap(([, names = '']) => names.split(',').map((name) => name.trim().replace(/^.* as /, '')))
+    .filter((name) => name !== '' && !name.startsWith('type '))
+  const program = `console.log(JSON.stringify(Object.keys(await import('${name}'))))`
+  const args = ['--input-type=module', '-e', program]
+  const { stdout, stderr } = await run(process.execPath, args, { cwd: project.folder })
+  expect(stderr).toBe('')
+  expect(declared).not.toEqual([])
+  expect(declared.sort()).toEqual((JSON.parse(stdout) as string[]).sort())
+}
 
 function oldNode(): string | undefined {
   const node = '/usr/bin/node'

@@ -5,9 +5,12 @@ import { LinkedProject } from '../support/package/linked-project.ts'
 import { type PageProgram, programsOf } from '../support/package/page-programs.ts'
 
 const BUILD_TIMEOUT_MS = 200_000
-const PAGES = ['docs/recipes.md', 'docs/kv.md', 'docs/store.md']
+const PAGES = ['docs/recipes.md', 'docs/adapters.md', 'docs/kv.md', 'docs/store.md']
 /** What the recipe for a bundle uses besides: esbuild comes with tsup. */
-const PACKAGES = ['better-sqlite3', 'esbuild', 'sqlite-vec', '@types/node']
+const BUNDLE_PACKAGES = ['better-sqlite3', 'esbuild']
+const ADAPTED = ['drizzle-orm', 'express', 'express-session', 'keyv', 'kysely', 'unstorage']
+const TYPES = ['@types/express', '@types/express-session', '@types/node']
+const PACKAGES = [...BUNDLE_PACKAGES, 'sqlite-vec', ...ADAPTED, ...TYPES]
 
 const project = new LinkedProject(PACKAGES)
 beforeAll(() => LinkedProject.build(), BUILD_TIMEOUT_MS)

@@ -10,8 +10,9 @@ const QUICK_BUNDLER = `
   const folder = process.argv[process.argv.indexOf('--out-dir') + 1]
   const source = fs.readFileSync('src/index.ts', 'utf8')
   fs.mkdirSync(folder, { recursive: true })
-  for (const name of ['index.js', 'client.js', 'testing.js', 'cellstore.js']) fs.writeFileSync(folder + '/' + name, source)
-  for (const name of ['index.d.ts', 'client.d.ts', 'testing.d.ts']) fs.writeFileSync(folder + '/' + name, '')
+  const typed = ['index', 'client', 'testing', 'drizzle', 'keyv', 'kysely', 'unstorage']
+  for (const name of [...typed, 'cellstore']) fs.writeFileSync(folder + '/' + name + '.js', source)
+  for (const name of typed) fs.writeFileSync(folder + '/' + name + '.d.ts', '')
 `
 
 // A small project of its own: the real one's dist/ is in use by other tests.

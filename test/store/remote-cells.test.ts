@@ -52,6 +52,22 @@ async function afterSuddenLoss(store: CellStore, failing: FailingStore): Promise
 }
 
 describe('In durability remote', () => {
+  test('a held transaction resolves once it is in the object store, and its signal undoes nothing after the COMMIT', async () => {
+    const failing = new FailingStore(place.folder())
+    const store = await place.soon(place.create({ ...REMOTE, objectStore: failing }))
+    const cell = store.createCell()
+    const abort = new AbortController()
+    const held = cell.hold(async (tx) => void tx.kv.put('k', 'held'), { signal: abort.signal })
+    await turnsUntil(() => cell.kv.get('k') === 'held', 'the COMMIT')
+    abort.abort()
+    await place.soon(held)
+    const again = await afterSuddenLoss(store, failing)
+    const restored = again.openCell(cell.id)
+    await place.soon(restored.ensureLocal())
+    expect(restored.kv.get('k')).toBe('held')
+    await place.soon(again.close())
+  })
+
   test('what a request made or changed of a cell survives the loss of the machine right after the answer', async () => {
     const failing = new FailingStore(place.folder())
     const { store, ask } = accountOf(await place.soon(place.create({ ...REMOTE, objectStore: failing })))

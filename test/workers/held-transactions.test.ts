@@ -183,3 +183,29 @@ test('a statement that runs too long in a hold ends its worker, and with it the 
   const after = node.service.execute(cellId, { op: 'sql', sql: 'INSERT INTO t VALUES (1, 1)', hold })
   expect((await rejectedBy(after)).code).toBe('transaction_lost')
 })
+
+test('accounts that hold as many cells as they can, and never end a hold, keep nobody else from transactions', async () => {
+  const bounds = { ...BOUNDS, holds: { timeoutMs: 60_000, idleMs: 60_000, perAccount: 4, total: 24 } }
+  const node = await openWorkerStore({ service: { workers: 1, bounds } })
+  const begin = async (cellId: string) => {
+    const hold = { id: randomUUID(), isOpen: true }
+    await node.service.execute(cellId, { op: 'hold', step: 'begin', hold: { ...hold, isOpen: false } })
+    return hold
+  }
+  const cellOf = (accountId: string) => node.store.createCell({ accountId }).id
+  for (let i = 0; i < 12; i++) {
+    const { id } = node.store.accounts.create({ name: `Account ${i}` })
+    const begun = await Promise.allSettled(Array.from({ length: 6 }, () => begin(cellOf(id))))
+    for (const each of begun)
+      if (each.status === 'rejected')
+        expect(each.reason).toMatchObject({ code: 'busy', details: { limit: 4 } })
+  }
+  const { id: mine } = node.store.accounts.create({ name: 'Neighbour' })
+  for (let i = 0; i < 10; i++) {
+    const cellId = cellOf(mine)
+    const hold = await begin(cellId)
+    await node.service.execute(cellId, { op: 'kv.put', key: 'k', value: 'v', hold })
+    await node.service.execute(cellId, { op: 'hold', step: 'commit', hold })
+    expect(await node.service.execute(cellId, { op: 'kv.get', key: 'k' })).toMatchObject({ value: 'v' })
+  }
+})

@@ -9,7 +9,7 @@ export class ScratchMemory {
   #memory: Buffer = Buffer.alloc(0)
   #used = 0
   /** What has been asked for since {@link reset}. */
-  #wanted = 0
+  #asked = 0
 
   /** @param bytesMax so much is kept; what is asked for beyond that is fresh */
   constructor(bytesMax: number) {
@@ -18,7 +18,7 @@ export class ScratchMemory {
 
   /** @returns memory with any content, until {@link reset} */
   take(bytes: number): Buffer {
-    this.#wanted += bytes
+    this.#asked += bytes
     if (this.#used + bytes > this.#memory.length) return Buffer.allocUnsafe(bytes)
     const taken = this.#memory.subarray(this.#used, this.#used + bytes)
     this.#used += bytes
@@ -27,11 +27,11 @@ export class ScratchMemory {
 
   /** What was taken may be used again from here on. */
   reset(): void {
-    if (this.#wanted > this.#memory.length && this.#memory.length < this.#bytesMax) {
-      const bytes = 2 ** Math.ceil(Math.log2(Math.max(this.#wanted, BYTES_MIN)))
+    if (this.#asked > this.#memory.length && this.#memory.length < this.#bytesMax) {
+      const bytes = 2 ** Math.ceil(Math.log2(Math.max(this.#asked, BYTES_MIN)))
       this.#memory = Buffer.allocUnsafeSlow(Math.min(bytes, this.#bytesMax))
     }
     this.#used = 0
-    this.#wanted = 0
+    this.#asked = 0
   }
 }

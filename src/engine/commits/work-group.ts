@@ -286,9 +286,9 @@ export class WorkGroup {
   #settle(work: GroupWork, outcome: Outcome): void {
     const { translate, settle } = this.#parts
     if (!outcome.ok) this.#hasFailed = true
-    const told: Outcome = outcome.ok ? outcome : { ok: false, error: translate(outcome.error) }
-    if (settle === undefined) work.settle(told)
-    else settle(work, told)
+    const translated: Outcome = outcome.ok ? outcome : { ok: false, error: translate(outcome.error) }
+    if (settle === undefined) work.settle(translated)
+    else settle(work, translated)
   }
 }
 

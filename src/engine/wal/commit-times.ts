@@ -16,7 +16,7 @@ export interface TimesOptions {
   clock: Clock
   /** The time of the last commit that was timed before: no later one gets an earlier time. */
   last: number
-  /** Called at the first commit since {@link CommitTimes.told} was cleared. Must not throw. */
+  /** Called at the first commit since {@link CommitTimes.isNoted} was cleared. Must not throw. */
   onCommit(): void
 }
 
@@ -29,7 +29,7 @@ export const COMMIT_TIMES_MAX = 65_536
  */
 export class CommitTimes {
   /** {@link TimesOptions.onCommit} was called. Cleared, it is called again with the next commit. */
-  told = false
+  isNoted = false
   readonly #log: TimedLog
   readonly #clock: Clock
   readonly #onCommit: () => void
@@ -66,8 +66,8 @@ export class CommitTimes {
     this.#last = now
     this.#isOpen = true
     this.#frames = undefined
-    if (this.told) return
-    this.told = true
+    if (this.isNoted) return
+    this.isNoted = true
     this.#onCommit()
   }
 

@@ -15,8 +15,8 @@ const TIMEOUT_CHECK_MS = 1_000
 /** Bytes of a connection that wait unread: reading pauses after the piece that has them. */
 const UNREAD_BYTES_MAX = 16_384
 /** Connections over the bound that still get an answer: this share of the bound, and at least this many. */
-const TOLD_SHARE = 0.1
-const TOLD_MIN = 8
+const ANSWERED_SHARE = 0.1
+const ANSWERED_MIN = 8
 
 export interface NodeServerOptions extends Omit<ApplicationOptions, 'shutdown'> {
   connections?: Partial<ConnectionLimits> | undefined
@@ -81,7 +81,7 @@ export class NodeServer {
       if (order.unanswered(socket) === undefined || socket.writableLength > 0) socket.destroy()
     })
     this.#server.maxRequestsPerSocket = limits.requestsMax
-    this.#server.maxConnections = limits.connectionsMax + toldOver(limits.connectionsMax)
+    this.#server.maxConnections = limits.connectionsMax + answeredOver(limits.connectionsMax)
   }
 
   /** Bytes that it holds for its clients. */
@@ -140,8 +140,8 @@ export class NodeServer {
 }
 
 /** Connections over the bound that still get an answer. */
-function toldOver(max: number): number {
-  return Math.max(TOLD_MIN, Math.ceil(max * TOLD_SHARE))
+function answeredOver(max: number): number {
+  return Math.max(ANSWERED_MIN, Math.ceil(max * ANSWERED_SHARE))
 }
 
 /** Node.js says `Connection: close` with the last answer, and leaves the connection open until it has idled too long. */

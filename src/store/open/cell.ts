@@ -9,7 +9,7 @@ import type { OpenSavepoint } from '../../engine/commits/transactions.ts'
 import type { Growth } from '../../engine/files/delete-reserve.ts'
 import type { CellAccess, OpenCell } from '../../engine/holds/cell-access.ts'
 import { type Hold, transactionLost } from '../../engine/holds/hold.ts'
-import { type MigrateResult, migrate } from '../../engine/migrations.ts'
+import { type MigrateResult, migrate, withoutForeignKeys } from '../../engine/migrations.ts'
 import type { QuarantineState } from '../../engine/quarantine.ts'
 import { runScript } from '../../engine/script.ts'
 import type { SqlStatement } from '../../engine/sql-policy/sql-statement.ts'
@@ -28,6 +28,7 @@ import { Kv } from '../../kv/kv.ts'
 import { type ExportOptions, type ExportResult, exportCell } from '../cells/cell-export.ts'
 import type { Spool } from '../cells/spool-files.ts'
 import type { StoreSettings } from '../settings/settings.ts'
+import { CellStorage } from '../storage/cell-storage.ts'
 import type { WatchOptions } from '../watch/cell-change.ts'
 import type { ChangeStream } from '../watch/change-stream.ts'
 import { CellStatement, type PrepareOptions } from './cell-statement.ts'
@@ -92,6 +93,7 @@ export class Cell {
   readonly kv: Kv
   readonly #provider: CellProvider
   #database: OpenCell | undefined
+  #storage: CellStorage | undefined
 
   /** @internal Cells come from `store.createCell()` and `store.openCell()`. @param held the cell inside of a hold */
   constructor(id: string, provider: CellProvider, held?: OpenCell) {
@@ -125,6 +127,13 @@ export class Cell {
   /** Bytes of the database and its write-ahead log on this machine; 0 while the local data is missing. */
   get sizeBytes(): number {
     return this.#provider.sizeBytes(this.id)
+  }
+
+  /** The cell in the shape of a Durable Object's storage. */
+  get storage(): CellStorage {
+    const sizeBytes = () => this.sizeBytes
+    this.#storage ??= new CellStorage({ database: () => this.#use(), sizeBytes })
+    return this.#storage
   }
 
   /** Why the cell is kept closed; undefined if it is usable. */
@@ -263,6 +272,16 @@ export class Cell {
     )
   }
 
+  /**
+   * Runs `work` in one transaction with foreign keys off, and checks them before its COMMIT.
+   *
+   * @throws `constraint_violation`; as {@link Cell.transaction}
+   * @internal
+   */
+  withoutForeignKeys(work: () => void): void {
+    withoutForeignKeys(this.#use(), work)
+  }
+
   /** By how much the cell's file may grow from here on, until it is closed. @internal */
   limitGrowth(growth: Growth): void {
     this.#use().limitGrowth(growth)
@@ -356,20 +375,22 @@ export class Cell {
     const { tx, hold } = await this.#nextHold(options)
     const abort = () => hold.end(transactionLost('its caller has aborted it'))
     signal?.addEventListener('abort', abort, { once: true })
+    const lost = hold.over.then(() => {
+      throw hold.ended
+    })
+    lost.catch(() => {})
+    let result: T
     try {
-      const lost = hold.over.then(() => {
-        throw hold.ended
-      })
-      const result = await Promise.race([work(tx), lost])
+      result = await Promise.race([work(tx), lost])
       hold.commit()
-      if (this.#provider.isRemote(this.id)) await this.#provider.replicated(this.id, { signal })
-      return result
     } catch (error) {
       hold.rollback()
       throw signal?.aborted ? signal.reason : error
     } finally {
       signal?.removeEventListener('abort', abort)
     }
+    if (this.#provider.isRemote(this.id)) await this.#provider.replicated(this.id, {})
+    return result
   }
 
   /**

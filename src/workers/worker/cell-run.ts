@@ -166,9 +166,10 @@ export class CellRun {
     answers.flush()
     answers.tellOfCommits()
     out.flush()
-    for (const each of sessions) {
+    for (const [i, each] of sessions.entries()) {
       if (this.#database?.held !== undefined && !isOfHold(each)) this.#holdBack([each])
-      else if (!runner.isOver()) this.#runSession(cell, each)
+      // One runs anyway: or a cell's many reads would hold them up for good.
+      else if (i === 0 || !runner.isOver()) this.#runSession(cell, each)
     }
   }
 

@@ -75,6 +75,18 @@ describe('a hold is one transaction, with awaits between its statements', () => 
     expect(codeOf(() => cell.sql('SELECT * FROM u'))).toBe('sql_error')
   })
 
+  test('work that is not async is a transaction, too: committed when it returns, undone when it throws', async () => {
+    const { cell } = await opened()
+    expect(await cell.hold((tx) => tx.sql('INSERT INTO t VALUES (1)').changes)).toBe(1)
+    const failing = (tx: Cell): void => {
+      tx.sql('INSERT INTO t VALUES (2)')
+      throw new Error('mine')
+    }
+    await expect(cell.hold(failing)).rejects.toThrow('mine')
+    await turnOfTheLoop()
+    expect(rowsOf(cell)).toEqual([1])
+  })
+
   test('an error that is caught undoes only its own statement, and a nested transaction only itself', async () => {
     const { cell } = await opened()
     await cell.hold(async (tx) => {

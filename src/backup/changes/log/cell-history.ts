@@ -112,7 +112,7 @@ export class CellHistory {
 
   /** The commits are all shipped: the next one is told of. */
   settled(): void {
-    if (this.#database?.times !== undefined) this.#database.times.told = false
+    if (this.#database?.times !== undefined) this.#database.times.isNoted = false
   }
 
   /** The cut of a version, for which all is in segments that are proven. */
