@@ -2,13 +2,13 @@ import { spawn } from 'node:child_process'
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { type Client, createClient } from '@libsql/client'
-import { startCellstore } from './http-process.ts'
+import { createClient, type Client as LibsqlClient } from '@libsql/client'
+import { Client, cpuMs, startCellstore } from './http-process.ts'
 import { HEAD, report, sideBySide } from './side-by-side.ts'
 
 /**
- * Hrana with `@libsql/client`: `execute` of a select next to our own SQL route, asked by `fetch` as the client asks; and, where the path of a
- * libsql-server is in `SQLD`, that and transactions of three statements next to it. Several requests are under way at a time.
+ * Hrana: what `@libsql/client` sends for a select next to our own SQL route; and, where the path of a libsql-server is in `SQLD`, that next to it, as are
+ * transactions of three statements with the client itself. Of the selects, several are under way at a time.
  */
 const AT_ONCE = 16
 const ROUNDS = Number(process.env['CELLSTORE_BENCH_ROUNDS'] ?? 5)
@@ -26,7 +26,7 @@ async function newCell(): Promise<string> {
   return ((await response.json()) as { id: string }).id
 }
 
-async function filled(client: Client): Promise<Client> {
+async function filled(client: LibsqlClient): Promise<LibsqlClient> {
   await client.execute('CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT)')
   const rows = Array.from({ length: ROWS }, (_, id) => ({
     sql: 'INSERT INTO users VALUES (?, ?)',
@@ -36,24 +36,38 @@ async function filled(client: Client): Promise<Client> {
   return client
 }
 
-/** How many a second. */
-async function rate(ask: (i: number) => Promise<unknown>): Promise<number> {
-  const started = performance.now()
-  let asked = 0
-  const one = async () => {
-    while (performance.now() - started < ROUND_MS) await ask(asked++)
-  }
-  await Promise.all(Array.from({ length: AT_ONCE }, one))
-  return (asked * 1_000) / (performance.now() - started)
+const load = new Client()
+const BODY = JSON.stringify({
+  requests: [
+    { type: 'execute', stmt: { sql: SELECT, args: [{ type: 'integer', value: '7' }], want_rows: true } },
+    { type: 'close' },
+  ],
+})
+
+/** A second, of what `@libsql/client` sends for `execute`, or of another body. */
+async function selects(port: number, place: string, body = BODY): Promise<number> {
+  const lines = `x-api-key: ${server.key}\r\n`
+  const request = { port, method: 'POST' as const, paths: [place], headers: lines, body }
+  return (await load.run({ ...request, connections: AT_ONCE, durationMs: ROUND_MS })).rate
 }
 
-const select = (client: Client) => () => rate((i) => client.execute({ sql: SELECT, args: [i % ROWS] }))
+/** Selects for each second of the server's processor time: the client takes most of its own. */
+const selectsOfServer = (client: LibsqlClient, pid: number) => async () => {
+  const [started, before] = [performance.now(), cpuMs(pid)]
+  let asked = 0
+  const one = async () => {
+    while (performance.now() - started < ROUND_MS)
+      await client.execute({ sql: SELECT, args: [asked++ % ROWS] })
+  }
+  await Promise.all(Array.from({ length: AT_ONCE }, one))
+  return (asked * 1_000) / (cpuMs(pid) - before)
+}
 
 /** Of one cell or database a transaction waits for the other: each has its own. */
-const transactions = (clients: readonly Client[]) => async () => {
+const transactions = (clients: readonly LibsqlClient[]) => async () => {
   const started = performance.now()
   let done = 0
-  const one = async (client: Client) => {
+  const one = async (client: LibsqlClient) => {
     while (performance.now() - started < ROUND_MS) {
       const transaction = await client.transaction('write')
       await transaction.execute({ sql: SELECT, args: [done % ROWS] })
@@ -94,12 +108,15 @@ try {
   const id = await newCell()
   const hrana = (cell: string) => createClient({ url: `${address}/${cell}/`, authToken: server.key })
   const client = await filled(hrana(id))
-  const sql = async (i: number) => {
-    const body = JSON.stringify({ sql: SELECT, params: [i % ROWS] })
-    const response = await fetch(`${address}/${id}/sql`, { method: 'POST', headers, body })
-    return await response.json()
-  }
-  await compare('select', 0.9, { theirs: () => rate(sql), ours: select(client) }, 'our SQL route')
+  const place = `/v1/databases/${id}`
+  const ours = () => selects(server.port, `${place}/v2/pipeline`)
+  const json = JSON.stringify({ sql: SELECT, params: [7] })
+  await compare(
+    'select',
+    0.9,
+    { theirs: () => selects(server.port, `${place}/sql`, json), ours },
+    'our SQL route',
+  )
   const program = process.env['SQLD']
   if (program !== undefined) {
     const port = server.port + 1
@@ -114,7 +131,13 @@ try {
         await new Promise((resolve) => setTimeout(resolve, 100))
       }
       await filled(theirs)
-      await compare('select', 4, { theirs: select(theirs), ours: select(client) }, 'libsql-server')
+      const pid = sqld.pid as number
+      await compare(
+        'selects a second of processor time',
+        4,
+        { theirs: selectsOfServer(theirs, pid), ours: selectsOfServer(client, server.pid) },
+        'libsql-server',
+      )
       const one = { theirs: transactions([theirs]), ours: transactions([client]) }
       await compare('transaction of three statements', 2, one, 'libsql-server')
     } finally {
@@ -123,6 +146,7 @@ try {
   }
   client.close()
 } finally {
+  load.stop()
   await server.stop()
   fs.rmSync(directory, { recursive: true, force: true })
 }

@@ -3,7 +3,9 @@ import net from 'node:net'
 /** What to ask of a server, over and over. */
 export interface Load {
   port: number
-  method: 'GET' | 'PUT'
+  method: 'GET' | 'PUT' | 'POST'
+  /** Of a POST. */
+  body?: string
   /** Taken in turn. */
   paths: string[]
   /** The lines of further headers, each with its CRLF. */
@@ -44,12 +46,12 @@ const VALUE = 'v'.repeat(100)
 let asked = 0
 
 /** SQLite writes nothing where a row stays as it was, so that every put is of another value. */
-function requests({ method, paths, headers }: Load): () => string {
+function requests({ method, paths, headers, body: posted }: Load): () => string {
   const heads = paths.map((path) => `${method} ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n${headers}`)
   return () => {
     const head = heads[asked++ % heads.length] as string
     if (method === 'GET') return `${head}\r\n`
-    const body = `{"value":"${VALUE}${asked}"}`
+    const body = posted ?? `{"value":"${VALUE}${asked}"}`
     return `${head}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
   }
 }
