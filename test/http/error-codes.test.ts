@@ -21,6 +21,7 @@ const REACHED_ELSEWHERE: CellErrorCode[] = [
   'shutting_down', // node-server, shutdown
   'rate_limited', // rate-limiter
   'restore_canceled', // async-restores
+  'stream_expired', // hrana/streams
   'headers_too_large', // node-server
   'request_timeout', // node-server
   'internal', // below
@@ -47,7 +48,7 @@ const NOT_REACHED: Partial<Record<CellErrorCode, string>> = {
   unsupported_runtime: 'opening a store only',
   object_store_mismatch: 'opening a store only',
   node_unreachable: 'the command line only',
-  name_ambiguous: 'over HTTP a path holds an id, and never a name',
+  name_ambiguous: 'the library and the command line only',
   object_exists: 'backups take another version by themselves',
 }
 
@@ -93,7 +94,7 @@ const DOCUMENTED: [status: number, codes: CellErrorCode[]][] = [
       'restore_canceled',
     ],
   ],
-  [409, ['name_taken', 'transaction_lost']],
+  [409, ['name_taken', 'transaction_lost', 'stream_expired']],
   [422, ['idempotency_key_reused', 'backup_corrupt', 'invalid_database']],
   [
     400,

@@ -5,6 +5,7 @@ import { ROUTES } from '../../src/http/routes/routes.ts'
 import { NodeServer } from '../../src/http/server/node-server.ts'
 import { Bench } from '../support/http/bench.ts'
 import { sendOverSocket, TRANSPORTS, type TransportFactory } from '../support/http/transports.ts'
+import { checkProblem } from './rows/row.ts'
 
 const viaNodeServer: TransportFactory = async (store, options) => {
   const server = new NodeServer(store, options)
@@ -32,8 +33,7 @@ describe("the owner's routes", () => {
       for (const [method, route] of OWNER.routes) {
         const path = route.replace('{id}', bench.cell)
         const body = ['POST', 'PUT'].includes(method) ? {} : undefined
-        const { status, json } = await bench.send({ method, path, body })
-        expect({ method, path, status, json }).toMatchObject({ status: 404, json: { code: 'not_found' } })
+        checkProblem(await bench.send({ method, path, body }), 404, { code: 'not_found' })
         expect((await bench.send({ method, path, body, key: null })).status).toBe(401)
       }
       expect(bench.store.findCell(bench.cell)?.deletedAt).toBeNull()

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ROUTES } from '../../src/http/routes/routes.ts'
 import { type Ask, Bench, type Reply } from '../support/http/bench.ts'
 import { TRANSPORTS } from '../support/http/transports.ts'
-import { checkEveryReply, checkProblem, UNKNOWN_ID } from './rows/row.ts'
+import { checkEveryReply, checkProblem, saidBy, UNKNOWN_ID } from './rows/row.ts'
 
 const ofCells = ROUTES.filter(([, path]) => path.includes('{id}')).map(([method, path, { takesBody }]) => ({
   route: `${method} ${path}`,
@@ -28,12 +28,6 @@ const OTHERS: [what: string, id: string][] = [
   ['an encoded id', '%33f6c2a52-7c5e-4b0a-9f39-1c1f5a0b7e11'],
   ['a NUL', '%00'],
 ]
-
-/** Of a problem document, or of an error of Hrana. */
-function saidBy({ json }: Reply): unknown {
-  const { detail, message } = json as { detail?: unknown; message?: unknown }
-  return detail ?? message
-}
 
 describe.each(TRANSPORTS)('through %s', (_name, transport) => {
   let bench: Bench

@@ -72,7 +72,10 @@ function byId(call: Call): Call {
   const { context, segments, accountId } = call
   const [segment = ''] = segments
   if (isCellId(segment) || accountId === undefined) return call
-  const [found] = context.store.cellRecords({ accountId, name: decoded(segment), limit: 1 }).cells
+  const name = decoded(segment)
+  const [found, another] = context.store.cellRecords({ accountId, name, limit: 2 }).cells
+  if (another !== undefined)
+    throw new CellError('invalid_request', 'Several cells have this name: the URL needs the id of one.')
   return { ...call, segments: [found?.id ?? segment, ...segments.slice(1)] }
 }
 

@@ -96,6 +96,15 @@ export function checkProblem(
   })
 }
 
+/** Paths of Hrana, whose errors have a form of their own. */
+const HRANA = /\/v[23]\/(pipeline|cursor)(\?|$)/
+
+/** What an error says of itself, in either form. */
+export function saidBy({ json }: Pick<Reply, 'json'>): unknown {
+  const { detail, message } = json as { detail?: unknown; message?: unknown }
+  return detail ?? message
+}
+
 /** What is no JSON, by the last segment of its path. */
 const OTHER_TYPES: Record<string, string> = {
   changes: 'text/event-stream; charset=utf-8',
@@ -107,7 +116,7 @@ export function checkEveryReply(reply: Reply, bench: Bench, ask: Ask): void {
   const { status, headers, text } = reply
   const [, last = ''] = /^\/v1\/databases\/[^/]+\/(\w+)(?:\?|$)/.exec(ask.path) ?? []
   const type = OTHER_TYPES[last] ?? 'application/json'
-  const isHrana = /\/v[23]\/(pipeline|cursor)$/.test(ask.path)
+  const isHrana = HRANA.test(ask.path)
   const problem = isHrana ? 'application/json' : 'application/problem+json'
   expect(headers.get('content-type')).toBe(status < 400 ? type : problem)
   expect(headers.get('cache-control')).toBe('no-store')

@@ -23,6 +23,7 @@ interface Schema {
 }
 interface Operation {
   operationId: string
+  tags: string[]
   parameters?: { name: string; in: string; required?: boolean; schema: Schema }[]
   requestBody?: { content: Record<string, { schema: Schema }> }
 }
@@ -32,15 +33,20 @@ const FREE = ['cursor', 'limit', 'reverse', 'values', 'timeout_ms', 'row_mode', 
 
 /** Every argument of every operation, and their fields, from what the server checks with. */
 export function documentedArguments(): DocumentedArgument[] {
-  const paths: Record<string, Record<string, Operation>> = JSON.parse(JSON.stringify(document.paths))
-  return Object.values(paths).flatMap((methods) => Object.values(methods).flatMap(argumentsOf))
+  return operations().flatMap(argumentsOf)
 }
 
 /** The operations of the document, in its order. */
 export function documentedOperations(): string[] {
-  return Object.values(document.paths).flatMap((methods) =>
-    Object.values(methods).map(({ operationId }) => operationId),
-  )
+  return operations().map(({ operationId }) => operationId)
+}
+
+/** Those of our client: Hrana has its own. */
+function operations(): Operation[] {
+  const paths: Record<string, Record<string, Operation>> = JSON.parse(JSON.stringify(document.paths))
+  return Object.values(paths)
+    .flatMap((methods) => Object.values(methods))
+    .filter(({ tags }) => !tags.includes('Hrana'))
 }
 
 function argumentsOf({ operationId: operation, parameters = [], requestBody }: Operation) {
