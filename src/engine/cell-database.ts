@@ -297,6 +297,10 @@ export class CellDatabase implements OpenCell {
     return this.holds.reader
   }
 
+  get untilNext(): Promise<void> | undefined {
+    return this.holds.untilNext
+  }
+
   beginHold(bounds: HoldBounds): { hold: Hold; access: OpenCell } {
     return this.holds.begin(bounds)
   }
@@ -393,8 +397,8 @@ export class CellDatabase implements OpenCell {
     this.pins++
     try {
       // SQLite copies nothing while a transaction of this connection is open, and says then that all is copied.
-      do await this.holds.released()
-      while (!(await copyDatabase(this.#connection, target, PAGE_BYTES, options)))
+      const copy = () => copyDatabase(this.#connection, target, PAGE_BYTES, options)
+      while (!(await this.holds.between(copy)));
     } catch (error) {
       this.#state.assertOpen()
       throw this.#failureOrOwn(error)

@@ -183,6 +183,11 @@ export class CellPool {
     return acknowledged
   }
 
+  /** @param why what each later use of a hold is told */
+  endHolds(why: string): void {
+    for (const database of this.#open.values()) database.holds.endAll(why)
+  }
+
   /** No cell can be opened afterwards. */
   closeAll(): void {
     this.#closed = true

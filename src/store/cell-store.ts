@@ -483,6 +483,8 @@ export class CellStore implements CellDirectory {
     const deadline = new AbortController()
     const timer = this.clock.setTimer(() => deadline.abort(), deadlineMs)
     await runAll([
+      // A backup under way may wait for them.
+      () => this.#cells.pool.endHolds('the store was closed'),
       () => this.#archiving?.backups.stop(),
       () => this.core.imports.stop(deadline.signal),
       () => this.#upkeep.stop(),

@@ -17,7 +17,7 @@ export interface HoldingCell extends CellAccess, ReadCell {
   held: Hold | undefined
   /** As of `CellDatabase`. */
   pins: number
-  readonly checkpoints: Pick<Checkpoints, 'state' | 'frames'>
+  readonly checkpoints: Pick<Checkpoints, 'state' | 'frames' | 'readerEnded'>
   readonly times: CommitTimes | undefined
 }
 
@@ -39,6 +39,12 @@ export class CellHolds {
   /** For everybody but the hold. */
   #reader: CommittedReader | undefined
   #frames = 0
+  /** Somebody waits for the end of the hold: what waits for the group commit does not count, it comes before the next hold. */
+  #isAwaited = false
+  #hasWaiters = false
+  /** Pieces of work that wait for the end of a hold, or run. */
+  #works = 0
+  #between: PromiseWithResolvers<void> | undefined
 
   constructor(cell: HoldingCell, parts: CellHoldsParts) {
     this.#cell = cell
@@ -62,7 +68,7 @@ export class CellHolds {
     return usable ? checkpoints.frames() : undefined
   }
 
-  /** @throws `busy` beside another one, unless this one only reads; `invalid_request` inside a transaction */
+  /** @throws `busy` beside another one, or in the same step after one that others wait for, unless this one only reads; `invalid_request` inside a transaction */
   begin(bounds: HoldBounds): { hold: Hold; access: OpenCell } {
     const { state, transactions } = this.#parts
     state.assertOpen()
@@ -70,6 +76,11 @@ export class CellHolds {
       throw new CellError(
         'invalid_request',
         'A hold has a transaction of its own: not inside of another one.',
+      )
+    if (bounds.readOnly !== true && this.#hasWaiters)
+      throw new CellError(
+        'busy',
+        'Others wait for the cell since the transaction before. Begin the next one in a request of its own.',
       )
     try {
       return bounds.readOnly === true ? this.#beginSnapshot(bounds) : this.#begin(bounds)
@@ -83,12 +94,29 @@ export class CellHolds {
     for (const hold of this.#open) hold.end(transactionLost(why))
   }
 
-  /** Resolves once no hold has the connection. */
+  /** Undefined if a hold can begin. Otherwise it resolves when one may: at the end of another, or of what is done {@link between} them. */
+  get untilNext(): Promise<void> | undefined {
+    return this.#over() ?? this.#between?.promise
+  }
+
+  /** Resolves once a hold could begin. */
   async released(): Promise<void> {
-    const cell = this.#cell
-    while (cell.held !== undefined) {
-      cell.held.noteWaiter()
-      await cell.held.over
+    for (let wait = this.untilNext; wait !== undefined; wait = this.untilNext) await wait
+  }
+
+  /** Runs work once no hold has the connection. Holds that wait begin after it, or a loop of them would keep it waiting for good. */
+  async between<T>(work: () => T | Promise<T>): Promise<T> {
+    this.#between ??= Promise.withResolvers<void>()
+    this.#works++
+    try {
+      for (let over = this.#over(); over !== undefined; over = this.#over()) await over
+      return await work()
+    } finally {
+      this.#works--
+      if (this.#works === 0) {
+        this.#between.resolve()
+        this.#between = undefined
+      }
     }
   }
 
@@ -115,6 +143,7 @@ export class CellHolds {
       translate,
       ended: () => {
         cell.held = undefined
+        if (this.#isAwaited) this.#letWaitersBegin()
         this.#reader?.close()
         this.#reader = undefined
         this.#ended(hold)
@@ -143,6 +172,7 @@ export class CellHolds {
       ended: () => {
         reader.close()
         this.#ended(hold)
+        this.#cell.checkpoints.readerEnded()
       },
     })
     return this.#began(hold, reader)
@@ -152,6 +182,24 @@ export class CellHolds {
     this.#open.add(hold)
     this.#cell.pins++
     return { hold, access: new HeldAccess(hold, connection) }
+  }
+
+  /** The end of the hold that has the connection, which its caller waits for. */
+  #over(): Promise<void> | undefined {
+    const { held } = this.#cell
+    if (held === undefined) return undefined
+    this.#isAwaited = true
+    held.noteWaiter()
+    return held.over
+  }
+
+  /** Those who wait go on in the next microtask: what begins a hold in the same step as it has ended one would leave them behind. */
+  #letWaitersBegin(): void {
+    this.#isAwaited = false
+    this.#hasWaiters = true
+    queueMicrotask(() => {
+      this.#hasWaiters = false
+    })
   }
 
   #ended(hold: Hold): void {

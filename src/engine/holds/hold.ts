@@ -122,10 +122,10 @@ export class Hold {
     this.#over(isOver('committed'))
   }
 
-  /** Does nothing if it has ended. */
+  /** Does nothing if it has ended. @throws `invalid_request` inside of a transaction in it */
   rollback(): void {
     if (this.#ended !== undefined) return
-    this.#assertAlone()
+    if (this.#isRunning) throw endsInside()
     this.#rollBack(isOver('rolled back'))
   }
 
@@ -136,7 +136,7 @@ export class Hold {
     else this.#rollBack(reason)
   }
 
-  /** Somebody waits for its end. */
+  /** From here on it ends after `idleMs` without a use. */
   noteWaiter(): void {
     if (this.#isWaitedFor) return
     this.#isWaitedFor = true
@@ -153,8 +153,7 @@ export class Hold {
 
   #assertAlone(): void {
     this.assertOpen()
-    if (this.#isRunning)
-      throw new CellError('invalid_request', 'The transaction cannot end inside of tx.transaction().')
+    if (this.#isRunning) throw endsInside()
   }
 
   #rollBack(reason: CellError): void {
@@ -220,6 +219,10 @@ export function transactionTooLarge(limit: number): CellError {
     `The transaction wrote more than ${limit} bytes into the cell's log (limits.walBytesMax) and was rolled back. Change fewer rows at a time.`,
     { limit },
   )
+}
+
+function endsInside(): CellError {
+  return new CellError('invalid_request', 'The transaction cannot end inside of tx.transaction().')
 }
 
 function isOver(how: 'committed' | 'rolled back'): CellError {

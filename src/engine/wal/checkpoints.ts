@@ -206,9 +206,14 @@ export class Checkpoints {
     const limit = this.#bounds.walBytesMax
     throw new CellError(
       'busy',
-      `Another program reads the cell, and its log has reached ${limit} bytes (limits.walBytesMax). Try again when that program has finished.`,
+      `Another program or a read-only transaction reads the cell, and its log has reached ${limit} bytes (limits.walBytesMax). Try again when that has ended.`,
       { limit },
     )
+  }
+
+  /** A reader of our own is gone: the next change tries at once to move the log. */
+  readerEnded(): void {
+    this.#refused = 0
   }
 
   /**

@@ -22,11 +22,8 @@ export async function collectExpired(
 ): Promise<number | null | undefined> {
   const nextExpiry = () => database.prepare(NEXT_EXPIRY).pluck().get() as number | null
   let batch = BATCH_MIN
-  while (!signal.aborted && database.open) {
-    if (database.held !== undefined) {
-      await database.holds.released()
-      continue
-    }
+  const removeBatch = (): number | null | undefined | 'more' => {
+    if (!database.open) return undefined
     const next = nextExpiry()
     // A deletion that finds nothing would have the cell count as changed.
     if (next === null || next > clock.now()) return next
@@ -39,6 +36,11 @@ export async function collectExpired(
     if (removed < batch) return nextExpiry()
     const slow = clock.monotonic() - started > BATCH_MS_MAX
     batch = slow ? Math.max(BATCH_MIN, batch / 2) : Math.min(BATCH_MAX, batch * 2)
+    return 'more'
+  }
+  while (!signal.aborted && database.open) {
+    const next = database.held === undefined ? removeBatch() : await database.holds.between(removeBatch)
+    if (next !== 'more') return next
     await turnOfTheLoop()
   }
   return undefined

@@ -78,12 +78,15 @@ export class HranaConnection {
 
   /** The pipeline has failed as a whole: nothing of it stays. Never throws. */
   abandon(): void {
-    try {
-      this.close()
-      if (!this.#hasForeignKeys) this.#cell().enforceForeignKeys(true)
-    } catch {
-      // The cell can't be used, or the transaction is over.
-    }
+    for (const undo of [
+      () => this.close(),
+      () => this.#hasForeignKeys || this.#cell().enforceForeignKeys(true),
+    ])
+      try {
+        undo()
+      } catch {
+        // The cell can't be used, or the transaction is over.
+      }
   }
 
   /**

@@ -405,11 +405,9 @@ export class Cell {
     return { tx: withSavepoints(new Cell(this.id, this.#provider, access), hold), hold }
   }
 
-  /** Undefined if no hold has the cell. Otherwise it resolves at its end, when another one may have begun. @internal */
+  /** Undefined if a hold can begin. Otherwise it resolves when one may, unless another one has begun. @internal */
   get heldUntil(): Promise<void> | undefined {
-    const { held } = this.#opened()
-    held?.noteWaiter()
-    return held?.over
+    return this.#opened().untilNext
   }
 
   async #nextHold({ timeoutMs, readOnly, signal }: HoldOptions): Promise<{ tx: HeldCell; hold: Hold }> {

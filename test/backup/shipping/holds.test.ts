@@ -97,3 +97,13 @@ test('a version is cut at the end of a hold, and a chain goes on across it', asy
     )
   }
 })
+
+test('the close of a store ends a hold that a backup waits for', async () => {
+  const cell = createLedger(store)
+  const { hold } = cell.beginHold({ timeoutMs: 600_000 })
+  const backup = store.backups.snapshot(cell.id).catch((error: unknown) => error)
+  for (let turn = 0; turn < 100; turn++) await turnsUntil(() => true, 'a turn')
+  await place.soon(store.close())
+  await backup
+  expect(hold.ended).toMatchObject({ code: 'transaction_lost' })
+})

@@ -207,6 +207,53 @@ describe('beside a hold', () => {
     expect(store.findCell(cell.id)?.deletedAt).toBeNull()
   })
 
+  test('holds without end, one after the other, keep no export and no expired entry waiting', async () => {
+    const { cell, clock, directory } = await opened()
+    cell.kv.put('k', 'v', { ttlSeconds: 1 })
+    let isOver = false
+    const without = (async () => {
+      while (!isOver)
+        await cell.hold(async (tx) => {
+          tx.sql('INSERT OR IGNORE INTO t VALUES (1)')
+          await turnOfTheLoop()
+        })
+    })()
+    await turnOfTheLoop()
+    await cell.export(path.join(directory, '..', 'c.db'))
+    const left = () =>
+      cell.get<{ n: number }>('SELECT count(*) AS n FROM main._cell_kv', [], { policy: 'trusted' })?.n
+    await clock.advanceUntil(
+      (async () => {
+        while (left() !== 0) await turnOfTheLoop()
+      })(),
+      60_000,
+    )
+    isOver = true
+    await without
+  })
+
+  test('nobody begins the next one in the step in which one ends that others wait for', async () => {
+    const { cell } = await opened()
+    const first = cell.beginHold()
+    const waiting = cell.hold((tx) => void tx.sql('INSERT INTO t VALUES (2)'))
+    first.hold.commit()
+    expect(codeOf(() => cell.beginHold())).toBe('busy')
+    await waiting
+    cell.beginHold().hold.rollback()
+    expect(rowsOf(cell)).toEqual([2])
+  })
+
+  test('a change that was refused for a reader of the log works once that is gone', async () => {
+    const { cell } = await opened({ limits: { walBytesMax: 200_000 }, checkpointBytes: 40_000 })
+    const reader = cell.beginHold({ readOnly: true })
+    reader.tx.get('SELECT * FROM t')
+    const grow = () => cell.sql('INSERT INTO t VALUES (randomblob(50000))')
+    expect(codeOf(() => Array.from({ length: 10 }, grow))).toBe('busy')
+    expect([codeOf(grow), codeOf(grow)]).toEqual(['busy', 'busy'])
+    reader.hold.rollback()
+    grow()
+  })
+
   test('those who watch hear of it once, after its end, and nothing of what was undone', async () => {
     const { cell } = await opened()
     const changes = cell.watch()

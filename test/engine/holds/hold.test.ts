@@ -226,6 +226,15 @@ describe('whatever ends a hold early rolls it back, and each later use says so: 
     expect(rowsOf(store.openCell(cell.id))).toEqual([2])
   })
 
+  test('a rollback after its time is none, and says nothing', async () => {
+    const { cell, clock } = await opened()
+    const { tx, hold } = cell.beginHold({ timeoutMs: 1_000 })
+    tx.sql('INSERT INTO t VALUES (1)')
+    clock.advance(1_000)
+    hold.rollback()
+    expect(rowsOf(cell)).toEqual([])
+  })
+
   test('more in the log than that may hold', async () => {
     const { cell } = await opened({ limits: { walBytesMax: 5_000_000 }, pageCacheBytes: 65_536 })
     const held = cell.hold(async (tx) => {

@@ -75,19 +75,21 @@ export class CellCutter {
   }
 
   async #cut<T>(cellId: string, cut: (cuts: CellCuts) => Promise<T>): Promise<T> {
-    let pinned = this.#pin(cellId)
-    // Inside a transaction no log can be kept, and SQLite does not tell where it ends.
-    while (pinned.database.held !== undefined) {
-      pinned.unpin()
-      await pinned.database.holds.released()
-      pinned = this.#pin(cellId)
-    }
-    const { database, unpin } = pinned
-    try {
-      assertCell(database)
-      return await cut(new OpenCellCuts(database, this.#tracker(cellId), this.#clock))
-    } finally {
+    for (;;) {
+      const { database, unpin } = this.#pin(cellId)
       unpin()
+      // Inside a transaction no log can be kept, and SQLite does not tell where it ends. Meanwhile the cell may be closed.
+      const done = await database.holds.between(async () => {
+        if (!database.open) return undefined
+        const pinned = this.#pin(cellId)
+        try {
+          assertCell(database)
+          return { value: await cut(new OpenCellCuts(database, this.#tracker(cellId), this.#clock)) }
+        } finally {
+          pinned.unpin()
+        }
+      })
+      if (done !== undefined) return done.value
     }
   }
 
