@@ -166,6 +166,18 @@ describe('a stream', () => {
     ])
   })
 
+  test('keeps texts of half a million characters together', async () => {
+    const store = (id: number, length: number) => ({ type: 'store_sql', sql_id: id, sql: 'x'.repeat(length) })
+    const { baton } = await ok({ requests: [store(1, 300_000), store(1, 400_000)] })
+    const { json } = await post({
+      baton,
+      requests: [store(2, 200_000), store(2, 100_000), store(1, 424_000)],
+    })
+    expect(json).toMatchObject({
+      results: [{ error: { code: 'SQL_STORE_FULL' } }, { type: 'ok' }, { type: 'ok' }],
+    })
+  })
+
   test('takes one request at a time', async () => {
     const { baton } = await ok({ requests: [execute('SELECT 1')] })
     const both = await Promise.all([post({ baton, requests: [] }), post({ baton, requests: [] })])
