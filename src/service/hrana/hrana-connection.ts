@@ -53,7 +53,7 @@ export class HranaConnection {
   execute<T>(step: HranaStep, take: (result: RawResult) => T): T {
     if (step.control !== undefined) return take(this.#carryOut(step.control))
     if (!this.isAutocommit || !step.changes) return take(this.#run(step))
-    this.#transactions.begin()
+    this.#begin()
     try {
       const taken = take(this.#run(step))
       this.#commit()
@@ -127,7 +127,7 @@ export class HranaConnection {
       case 'begin':
         if (!this.isAutocommit) throw sqlError('cannot start a transaction within a transaction')
         this.#onlyReads = statement.readOnly
-        transactions.begin({ readOnly: statement.readOnly })
+        this.#begin(statement)
         break
       case 'commit':
         if (this.isAutocommit) throw sqlError('cannot commit - no transaction is active')
@@ -157,6 +157,11 @@ export class HranaConnection {
     return NO_RESULT
   }
 
+  /** Who may only read must not hold up those who change the cell. */
+  #begin({ readOnly = false }: { readOnly?: boolean } = {}): void {
+    this.#transactions.begin({ readOnly: readOnly || this.#context.readOnly === true })
+  }
+
   #commit(): void {
     this.hasCommitted = true
     this.#transactions.commit()
@@ -164,7 +169,7 @@ export class HranaConnection {
 
   #savepoint(name: string): void {
     if (this.isAutocommit) {
-      this.#transactions.begin()
+      this.#begin()
       this.#outermost = []
     }
     this.#transactions.savepoint(name)

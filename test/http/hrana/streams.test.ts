@@ -244,6 +244,47 @@ describe('a transaction that is open', () => {
     expect(rows()).toEqual([{ v: 'held' }, { v: 'waits' }])
   })
 
+  test.each(['BEGIN', 'BEGIN IMMEDIATE', 'BEGIN EXCLUSIVE TRANSACTION', 'BEGIN TRANSACTION READONLY'])(
+    'of a key that only reads holds up no changes, begun with %s',
+    async (sql) => {
+      table()
+      const key = '{readkey}'
+      const count = execute('SELECT count(*) FROM t')
+      const { baton } = await ok({ key, requests: [execute(sql), count] })
+      bench.store.openCell(bench.cell).sql("INSERT INTO t VALUES ('meanwhile')")
+      const { json } = await post({
+        key,
+        baton,
+        requests: [count, execute('DELETE FROM t'), execute('COMMIT')],
+      })
+      expect(json).toMatchObject({
+        results: [
+          { response: { result: { rows: [[{ value: '0' }]] } } },
+          { error: { code: 'SQLITE_READONLY' } },
+          { type: 'ok' },
+        ],
+      })
+      expect(rows()).toEqual([{ v: 'meanwhile' }])
+    },
+  )
+
+  test('of a key that only reads may begin with a savepoint', async () => {
+    table()
+    const requests = ['SAVEPOINT a', 'SELECT * FROM t', 'DELETE FROM t', 'ROLLBACK TO a', 'RELEASE a'].map(
+      execute,
+    )
+    const { json } = await post({ key: '{readkey}', requests })
+    expect(json).toMatchObject({
+      results: [
+        { type: 'ok' },
+        { type: 'ok' },
+        { error: { code: 'SQLITE_READONLY' } },
+        { type: 'ok' },
+        { type: 'ok' },
+      ],
+    })
+  })
+
   test('may have a savepoint of its own as its beginning only within a request', async () => {
     table()
     const within = [execute('SAVEPOINT a'), execute("INSERT INTO t VALUES ('in')"), execute('RELEASE a')]
