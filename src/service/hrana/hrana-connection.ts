@@ -126,7 +126,6 @@ export class HranaConnection {
     switch (statement.control) {
       case 'begin':
         if (!this.isAutocommit) throw sqlError('cannot start a transaction within a transaction')
-        this.#onlyReads = statement.readOnly
         this.#begin(statement)
         break
       case 'commit':
@@ -159,6 +158,7 @@ export class HranaConnection {
 
   /** Who may only read must not hold up those who change the cell. */
   #begin({ readOnly = false }: { readOnly?: boolean } = {}): void {
+    this.#onlyReads = readOnly
     this.#transactions.begin({ readOnly: readOnly || this.#context.readOnly === true })
   }
 

@@ -310,6 +310,15 @@ describe('a request', () => {
     expect(JSON.stringify(results)).toContain('"value":"1"')
   })
 
+  test.each([[['INSERT INTO t VALUES (1)']], [['SAVEPOINT a', 'INSERT INTO t VALUES (1)', 'RELEASE a']]])(
+    'can change the cell behind a transaction that only reads: %j',
+    async (changes) => {
+      table()
+      await ok({ requests: ['BEGIN READONLY', 'COMMIT', ...changes].map(execute) })
+      expect(rows()).toEqual([{ v: 1 }])
+    },
+  )
+
   test('of 2 MiB is read, with thousands of statements', async () => {
     table()
     const text = 'x'.repeat(180)
