@@ -179,6 +179,7 @@ export class CellRun {
     const caller = {
       accountId: cells.record(cellId).accountId ?? '',
       committing: () => out.send({ type: 'committing', index }),
+      mayStay: operation.mayStay,
     }
     this.#answer(index, () =>
       holds.run(cell, operation.hold as OperationHold, caller, (session) =>

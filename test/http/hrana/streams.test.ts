@@ -285,6 +285,31 @@ describe('a transaction that is open', () => {
     })
   })
 
+  test('has no room once its account has 16: a request that would begin one is refused before anything of it runs', async () => {
+    table()
+    const insert = execute('INSERT INTO t VALUES (1)')
+    const open = []
+    for (let i = 0; i < 16; i++) {
+      const cell = bench.store.createCell({ accountId: bench.accountId }).id
+      open.push({
+        cell,
+        ...(await ok({ cell, requests: [execute('CREATE TABLE t (v)'), execute('BEGIN')] })),
+      })
+    }
+    expect(await refusal({ requests: [insert, execute('BEGIN'), insert] })).toEqual([503, 'BUSY'])
+    expect(rows()).toEqual([])
+    const [{ cell, baton }] = open as [(typeof open)[number]]
+    const next = await ok({ cell, baton, requests: [insert, execute('COMMIT'), execute('BEGIN'), insert] })
+    expect(bench.store.openCell(cell).sql('SELECT v FROM t').rows).toEqual([{ v: 1 }])
+    // These leave none open.
+    await ok({ requests: [execute('BEGIN'), insert, execute('COMMIT'), { type: 'close' }] })
+    await ok({ requests: [execute('SAVEPOINT a'), insert, execute('RELEASE a')] })
+    await ok({ requests: [execute('PRAGMA foreign_keys = OFF'), insert] })
+    await ok({ cell, baton: next.baton, requests: [execute('COMMIT')] })
+    await ok({ requests: [insert, execute('BEGIN'), insert] })
+    expect(rows()).toHaveLength(4)
+  })
+
   test('may have a savepoint of its own as its beginning only within a request', async () => {
     table()
     const within = [execute('SAVEPOINT a'), execute("INSERT INTO t VALUES ('in')"), execute('RELEASE a')]
