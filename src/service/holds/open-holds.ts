@@ -21,6 +21,7 @@ export interface SessionCaller {
   accountId: string
   /** As in `SessionParts`. */
   committing?: (() => void) | undefined
+  committed?: (() => void) | undefined
   /** It may leave a transaction open that it begins. True by default. */
   mayStay?: boolean | undefined
 }
@@ -46,7 +47,7 @@ export class OpenHolds {
   run<T>(
     cell: Cell,
     { id, isOpen }: OperationHold,
-    { accountId, committing = () => {}, mayStay = true }: SessionCaller,
+    { accountId, committing = () => {}, committed = () => {}, mayStay = true }: SessionCaller,
     operation: (session: CellSession) => T,
   ): T {
     const known = this.#open.get(id)
@@ -54,7 +55,7 @@ export class OpenHolds {
     else if (mayStay) this.#assertRoom(accountId)
     const { timeoutMs, idleMs } = this.#limits
     const begin = (readOnly: boolean) => cell.beginHold({ timeoutMs, idleMs, readOnly })
-    const session = new CellSession(cell, { begin, committing }, known)
+    const session = new CellSession(cell, { begin, committing, committed }, known)
     let isDone = false
     try {
       const result = operation(session)
