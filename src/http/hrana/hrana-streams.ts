@@ -8,7 +8,7 @@ const STREAM_IDLE_MS = 10_000
 /** Streams of an account: beyond it, the one that was used longest ago is forgotten, if it has no transaction. */
 export const STREAMS_PER_ACCOUNT = 1_000
 /** Characters of SQL that the streams of an account keep together: beyond it, the oldest are forgotten, also with a transaction. */
-export const TEXTS_PER_ACCOUNT = 8_388_608
+const TEXTS_PER_ACCOUNT = 8_388_608
 
 /** Whose stream it is, and of which cell. */
 export interface StreamOwner {
