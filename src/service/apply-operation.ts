@@ -46,8 +46,10 @@ export type ParsedOperation = (
   | HoldOperation
 ) &
   OfOperation & {
-    /** Whether it may begin a transaction and leave it open. Undefined for one that neither begins nor ends any. */
+    /** Whether it may begin transactions. Undefined for one that neither begins nor ends any. */
     mayHold?: boolean | undefined
+    /** Whether one may be open behind it that it has begun. */
+    mayStay?: boolean | undefined
     /** Makes the answer of a request from the result. */
     answer?: ((result: unknown) => CellAnswer) | undefined
     /** Milliseconds that its statements may run, if its request says so. */
@@ -58,7 +60,10 @@ export type ParsedOperation = (
 type OfOperation = Pick<CellOperation, 'growth' | 'readOnly' | 'hold'>
 
 export function parseOperation(operation: (PlainOperation | WorkOperation) & OfOperation): ParsedOperation {
-  if (operation.op === 'hold') return { ...operation, mayHold: operation.step === 'begin' }
+  if (operation.op === 'hold') {
+    const begins = operation.step === 'begin'
+    return { ...operation, mayHold: begins, mayStay: begins }
+  }
   if (operation.op === 'batch') return { ...operation, operations: operation.operations.map(parseBatchable) }
   return operation.op === 'sql' ? parseBatchable(operation) : operation
 }

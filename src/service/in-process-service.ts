@@ -187,7 +187,7 @@ export class InProcessService implements CellService {
     const committing = () => {
       hasCommitted = true
     }
-    const caller = { accountId: cell.accountId ?? '', committing }
+    const caller = { accountId: cell.accountId ?? '', committing, mayStay: parsed.mayStay }
     const result = this.#holds.run(cell, hold, caller, (session) =>
       applyOperation(session.cell, parsed, { ...context, session }),
     )

@@ -40,5 +40,7 @@ export interface WorkOperation {
   mayChange: boolean
   /** It may leave a transaction open, or sets what is set outside of one: it runs alone, and begins and commits its own. */
   mayHold: boolean
+  /** It may leave a transaction open. */
+  mayStay: boolean
   run(cell: Cell, context: WorkContext): unknown
 }

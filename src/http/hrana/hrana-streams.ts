@@ -7,7 +7,7 @@ import type { StreamState } from '../../service/operations.ts'
 const STREAM_IDLE_MS = 10_000
 /** Streams of an account: beyond it, the one that was used longest ago is forgotten, if it has no transaction. */
 export const STREAMS_PER_ACCOUNT = 1_000
-/** Characters of SQL that the streams of an account keep together. */
+/** Characters of SQL that the streams of an account keep together: beyond it, the oldest are forgotten, also with a transaction. */
 const TEXTS_PER_ACCOUNT = 8_388_608
 
 /** Whose stream it is, and of which cell. */
@@ -114,9 +114,12 @@ export class HranaStreams {
     if (stream.isHeld) this.#forgotten(stream)
     stream.isHeld = false
     stream.ended = error
+    stream.isBusy = false
     const account = this.#accountOf(stream)
-    if (error === undefined) this.#remove(account, stream)
-    else if (account.streams.has(stream.id)) this.#used(account, stream)
+    const isKnown = this.#remove(account, stream)
+    stream.texts = []
+    // Its client may still ask, and is told why.
+    if (error !== undefined && isKnown) this.#used(account, stream)
     if (account.streams.size === 0) this.#accounts.delete(stream.accountId)
   }
 
@@ -136,17 +139,24 @@ export class HranaStreams {
     this.#timer ??= this.#clock.setTimer(() => this.#expire(), STREAM_IDLE_MS)
   }
 
-  /** A stream with a transaction is bounded by the number of those. */
+  /** The number of streams with a transaction is bounded by that of those. */
   #makeRoom(account: Account): void {
     for (const stream of account.streams.values()) {
       const isOver = account.streams.size > STREAMS_PER_ACCOUNT || account.characters > TEXTS_PER_ACCOUNT
       if (!isOver) return
       if (!stream.isHeld && !stream.isBusy) this.#remove(account, stream)
     }
+    for (const stream of account.streams.values()) {
+      if (account.characters <= TEXTS_PER_ACCOUNT) return
+      if (!stream.isBusy && stream.texts.length > 0) this.end(stream)
+    }
   }
 
-  #remove(account: Account, stream: HranaStream): void {
-    if (account.streams.delete(stream.id)) account.characters -= lengthOf(stream.texts)
+  /** @returns whether it was there */
+  #remove(account: Account, stream: HranaStream): boolean {
+    const isKnown = account.streams.delete(stream.id)
+    if (isKnown) account.characters -= lengthOf(stream.texts)
+    return isKnown
   }
 
   #expire(): void {

@@ -12,6 +12,8 @@ export interface SessionParts {
   begin(readOnly: boolean): SessionHold
   /** What follows may be committed. */
   committing(): void
+  /** It was. */
+  committed(): void
 }
 
 /**
@@ -57,6 +59,7 @@ export class CellSession {
     this.#open = undefined
     this.#parts.committing()
     hold.commit()
+    this.#parts.committed()
   }
 
   rollback(): void {

@@ -21,6 +21,9 @@ export interface SessionCaller {
   accountId: string
   /** As in `SessionParts`. */
   committing?: (() => void) | undefined
+  committed?: (() => void) | undefined
+  /** It may leave a transaction open that it begins. True by default. */
+  mayStay?: boolean | undefined
 }
 
 /** The holds of the cells of this process that stay open between operations, by their ids. */
@@ -38,20 +41,21 @@ export class OpenHolds {
   /**
    * Runs an operation that goes on in a hold, or that may leave one open.
    *
-   * @throws `transaction_timeout`, `transaction_lost` if the hold has ended meanwhile: the operation has not run; `busy` if the account
-   * has too many open, and this one is rolled back; what the operation throws
+   * @throws `transaction_timeout`, `transaction_lost` if the hold has ended meanwhile: the operation has not run; `busy` if it
+   * may leave one open and the account has too many: it has not run either, so that nothing is committed twice; what the operation throws
    */
   run<T>(
     cell: Cell,
     { id, isOpen }: OperationHold,
-    { accountId, committing = () => {} }: SessionCaller,
+    { accountId, committing = () => {}, committed = () => {}, mayStay = true }: SessionCaller,
     operation: (session: CellSession) => T,
   ): T {
     const known = this.#open.get(id)
     if (isOpen || known !== undefined) this.#assertOpen(id, known, cell.id)
+    else if (mayStay) this.#assertRoom(accountId)
     const { timeoutMs, idleMs } = this.#limits
     const begin = (readOnly: boolean) => cell.beginHold({ timeoutMs, idleMs, readOnly })
-    const session = new CellSession(cell, { begin, committing }, known)
+    const session = new CellSession(cell, { begin, committing, committed }, known)
     let isDone = false
     try {
       const result = operation(session)
@@ -71,13 +75,13 @@ export class OpenHolds {
     else throw this.#ended.get(id) ?? transactionLost('the process that had it has ended')
   }
 
+  #assertRoom(accountId: string): void {
+    const count = this.#shares.amountOf(accountId)
+    if (count >= this.#limits.perAccount) throw tooMany(count, this.#limits)
+  }
+
   #keep(id: string, open: OpenHold): void {
     const { accountId, hold } = open
-    const count = this.#shares.amountOf(accountId)
-    if (count >= this.#limits.perAccount) {
-      hold.rollback()
-      throw tooMany(count, this.#limits)
-    }
     this.#open.set(id, open)
     this.#shares.set(id, accountId, 1)
     void hold.over.then(() => this.#forget(id, open))

@@ -53,7 +53,7 @@ export class HranaConnection {
   execute<T>(step: HranaStep, take: (result: RawResult) => T): T {
     if (step.control !== undefined) return take(this.#carryOut(step.control))
     if (!this.isAutocommit || !step.changes) return take(this.#run(step))
-    this.#transactions.begin()
+    this.#begin()
     try {
       const taken = take(this.#run(step))
       this.#commit()
@@ -129,8 +129,7 @@ export class HranaConnection {
     switch (statement.control) {
       case 'begin':
         if (!this.isAutocommit) throw sqlError('cannot start a transaction within a transaction')
-        this.#onlyReads = statement.readOnly
-        transactions.begin({ readOnly: statement.readOnly })
+        this.#begin(statement)
         break
       case 'commit':
         if (this.isAutocommit) throw sqlError('cannot commit - no transaction is active')
@@ -160,6 +159,12 @@ export class HranaConnection {
     return NO_RESULT
   }
 
+  /** Who may only read must not hold up those who change the cell. */
+  #begin({ readOnly = false }: { readOnly?: boolean } = {}): void {
+    this.#onlyReads = readOnly
+    this.#transactions.begin({ readOnly: readOnly || this.#context.readOnly === true })
+  }
+
   #commit(): void {
     this.hasCommitted = true
     this.#transactions.commit()
@@ -167,7 +172,7 @@ export class HranaConnection {
 
   #savepoint(name: string): void {
     if (this.isAutocommit) {
-      this.#transactions.begin()
+      this.#begin()
       this.#outermost = []
     }
     this.#transactions.savepoint(name)

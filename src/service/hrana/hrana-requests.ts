@@ -43,6 +43,8 @@ export type HranaRequest =
 
 /** Texts that a stream can keep, so that requests name them by a number. */
 const TEXTS_MAX = 50
+/** Characters of these together. */
+const TEXTS_LENGTH_MAX = 524_288
 /** Conditions one inside the other. */
 const CONDITION_DEPTH_MAX = 50
 
@@ -161,6 +163,12 @@ export class RequestReader {
   #store(id: number, sql: string): HranaRefusal | undefined {
     if (this.#texts.size >= TEXTS_MAX && !this.#texts.has(id))
       return new HranaRefusal('SQL_STORE_FULL', `A stream keeps at most ${TEXTS_MAX} SQL texts. Close some.`)
+    const others = [...this.#texts].filter(([other]) => other !== id)
+    if (others.reduce((sum, [, text]) => sum + text.length, sql.length) > TEXTS_LENGTH_MAX)
+      return new HranaRefusal(
+        'SQL_STORE_FULL',
+        `A stream keeps SQL texts of at most ${TEXTS_LENGTH_MAX} characters together. Close some.`,
+      )
     this.#texts.set(id, sql)
     return undefined
   }

@@ -36,6 +36,7 @@ export function readHrana(
     op: 'work',
     mayChange,
     mayHold,
+    mayStay: !isClosed && statements.some(({ control }) => control?.control === 'begin'),
     run: (cell, context) => {
       const { session } = context
       const transactions = session ?? (mayChange ? GroupTransactions.of(cell) : GroupTransactions.none())

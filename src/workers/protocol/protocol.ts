@@ -182,7 +182,10 @@ export type FromWorker =
   | { type: 'committed'; transaction: number }
   /** Its COMMIT has succeeded, and the fsync follows. Told only where the WAL may be moved into the database before that. */
   | { type: 'unsynced'; transaction: number }
-  /** An operation that runs by itself is about to commit: should the worker end, nobody can tell any more what of it was committed. */
+  /**
+   * An operation that runs by itself is about to commit: should the worker end, nobody can tell any more what of it was
+   * committed. Once that is over and the operation goes on, it has `started` again.
+   */
   | { type: 'committing'; index: number }
   /** No hold has the cell any more. */
   | { type: 'released'; cellId: string }

@@ -179,6 +179,9 @@ export class CellRun {
     const caller = {
       accountId: cells.record(cellId).accountId ?? '',
       committing: () => out.send({ type: 'committing', index }),
+      // It goes on. A COMMIT that is an operation of its own has its result next.
+      committed: () => operation.op === 'work' && out.send({ type: 'started', index }),
+      mayStay: operation.mayStay,
     }
     this.#answer(index, () =>
       holds.run(cell, operation.hold as OperationHold, caller, (session) =>

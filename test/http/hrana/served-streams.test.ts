@@ -27,6 +27,16 @@ test('a statement without an end is ended after its time, with all of its reques
   expect((await send(cell, [execute('SELECT * FROM t'), close])).body).toContain('"rows":[]')
 })
 
+test('a statement without an end behind a COMMIT of the same request is ended as any, and says that what was committed stays', async () => {
+  const cell = await serveCell(1, { statementTimeout: 300 } as never)
+  await send(cell, [execute('CREATE TABLE t (v)'), close])
+  const insert = execute('INSERT INTO t VALUES (1)')
+  const sent = await send(cell, [insert, execute('BEGIN'), insert, execute(ENDLESS), execute('COMMIT')])
+  expect([sent.status, sent.code]).toEqual([408, 'STATEMENT_TIMEOUT'])
+  expect(sent.body).toContain('committed before it stays')
+  expect((await send(cell, [execute('SELECT count(*) FROM t'), close])).body).toContain('"value":"1"')
+})
+
 test('a transaction whose worker is killed is lost, and nothing of it is ever committed', async () => {
   const cell = await serveCell(1)
   await send(cell, [execute('CREATE TABLE t (v)'), close])

@@ -166,6 +166,18 @@ describe('a stream', () => {
     ])
   })
 
+  test('keeps texts of half a million characters together', async () => {
+    const store = (id: number, length: number) => ({ type: 'store_sql', sql_id: id, sql: 'x'.repeat(length) })
+    const { baton } = await ok({ requests: [store(1, 300_000), store(1, 400_000)] })
+    const { json } = await post({
+      baton,
+      requests: [store(2, 200_000), store(2, 100_000), store(1, 424_000)],
+    })
+    expect(json).toMatchObject({
+      results: [{ error: { code: 'SQL_STORE_FULL' } }, { type: 'ok' }, { type: 'ok' }],
+    })
+  })
+
   test('takes one request at a time', async () => {
     const { baton } = await ok({ requests: [execute('SELECT 1')] })
     const both = await Promise.all([post({ baton, requests: [] }), post({ baton, requests: [] })])
@@ -232,6 +244,72 @@ describe('a transaction that is open', () => {
     expect(rows()).toEqual([{ v: 'held' }, { v: 'waits' }])
   })
 
+  test.each(['BEGIN', 'BEGIN IMMEDIATE', 'BEGIN EXCLUSIVE TRANSACTION', 'BEGIN TRANSACTION READONLY'])(
+    'of a key that only reads holds up no changes, begun with %s',
+    async (sql) => {
+      table()
+      const key = '{readkey}'
+      const count = execute('SELECT count(*) FROM t')
+      const { baton } = await ok({ key, requests: [execute(sql), count] })
+      bench.store.openCell(bench.cell).sql("INSERT INTO t VALUES ('meanwhile')")
+      const { json } = await post({
+        key,
+        baton,
+        requests: [count, execute('DELETE FROM t'), execute('COMMIT')],
+      })
+      expect(json).toMatchObject({
+        results: [
+          { response: { result: { rows: [[{ value: '0' }]] } } },
+          { error: { code: 'SQLITE_READONLY' } },
+          { type: 'ok' },
+        ],
+      })
+      expect(rows()).toEqual([{ v: 'meanwhile' }])
+    },
+  )
+
+  test('of a key that only reads may begin with a savepoint', async () => {
+    table()
+    const requests = ['SAVEPOINT a', 'SELECT * FROM t', 'DELETE FROM t', 'ROLLBACK TO a', 'RELEASE a'].map(
+      execute,
+    )
+    const { json } = await post({ key: '{readkey}', requests })
+    expect(json).toMatchObject({
+      results: [
+        { type: 'ok' },
+        { type: 'ok' },
+        { error: { code: 'SQLITE_READONLY' } },
+        { type: 'ok' },
+        { type: 'ok' },
+      ],
+    })
+  })
+
+  test('has no room once its account has 16: a request that would begin one is refused before anything of it runs', async () => {
+    table()
+    const insert = execute('INSERT INTO t VALUES (1)')
+    const open = []
+    for (let i = 0; i < 16; i++) {
+      const cell = bench.store.createCell({ accountId: bench.accountId }).id
+      open.push({
+        cell,
+        ...(await ok({ cell, requests: [execute('CREATE TABLE t (v)'), execute('BEGIN')] })),
+      })
+    }
+    expect(await refusal({ requests: [insert, execute('BEGIN'), insert] })).toEqual([503, 'BUSY'])
+    expect(rows()).toEqual([])
+    const [{ cell, baton }] = open as [(typeof open)[number]]
+    const next = await ok({ cell, baton, requests: [insert, execute('COMMIT'), execute('BEGIN'), insert] })
+    expect(bench.store.openCell(cell).sql('SELECT v FROM t').rows).toEqual([{ v: 1 }])
+    // These leave none open.
+    await ok({ requests: [execute('BEGIN'), insert, execute('COMMIT'), { type: 'close' }] })
+    await ok({ requests: [execute('SAVEPOINT a'), insert, execute('RELEASE a')] })
+    await ok({ requests: [execute('PRAGMA foreign_keys = OFF'), insert] })
+    await ok({ cell, baton: next.baton, requests: [execute('COMMIT')] })
+    await ok({ requests: [insert, execute('BEGIN'), insert] })
+    expect(rows()).toHaveLength(4)
+  })
+
   test('may have a savepoint of its own as its beginning only within a request', async () => {
     table()
     const within = [execute('SAVEPOINT a'), execute("INSERT INTO t VALUES ('in')"), execute('RELEASE a')]
@@ -256,6 +334,15 @@ describe('a request', () => {
     const { results } = await ok({ requests: [execute('PRAGMA foreign_keys'), { type: 'close' }] })
     expect(JSON.stringify(results)).toContain('"value":"1"')
   })
+
+  test.each([[['INSERT INTO t VALUES (1)']], [['SAVEPOINT a', 'INSERT INTO t VALUES (1)', 'RELEASE a']]])(
+    'can change the cell behind a transaction that only reads: %j',
+    async (changes) => {
+      table()
+      await ok({ requests: ['BEGIN READONLY', 'COMMIT', ...changes].map(execute) })
+      expect(rows()).toEqual([{ v: 1 }])
+    },
+  )
 
   test('of 2 MiB is read, with thousands of statements', async () => {
     table()

@@ -35,6 +35,35 @@ test('with too many open, the oldest of the account that has most makes room: ot
   expect(codeOf(() => use(many[0] as (typeof many)[number]))).toBe('transaction_lost')
 })
 
+test('an operation that is refused because too many are open has not run: what it commits is never answered as one to try again', async () => {
+  const { store, hold, use, holds } = await opened()
+  const [first] = [hold('a'), hold('a'), hold('a')]
+  const cell = store.createCell()
+  const put = (key: string) => (session: CellSession) => {
+    session.begin()
+    session.cell.kv.put(key, 'v')
+    session.commit()
+  }
+  const putAndBegin = (session: CellSession) => {
+    put('k')(session)
+    session.begin()
+  }
+  expect(codeOf(() => hold('a', putAndBegin, cell))).toBe('busy')
+  expect(cell.kv.get('k')).toBeUndefined()
+  // The end of one makes room at once, and what leaves none open needs no room.
+  use(first, (session) => {
+    session.cell.kv.put('committed', 'v')
+    session.commit()
+    session.begin()
+  })
+  expect(first.cell.kv.get('committed')).toBe('v')
+  use(first, (session) => session.rollback())
+  hold('a', putAndBegin, cell)
+  const other = store.createCell()
+  holds.run(other, { id: 'ends', isOpen: false }, { accountId: 'a', mayStay: false }, put('k'))
+  expect(other.kv.get('k')).toBe('v')
+})
+
 test('a transaction that an operation has begun and not ended is rolled back if the operation fails, and one from before stays', async () => {
   const { store, hold, use } = await opened()
   const cell = store.createCell()

@@ -357,3 +357,39 @@ test('a worker that starts while a cell is restored knows of it: it would remove
   node.workers.setBuilding([])
   expect(last?.building).toEqual([])
 })
+
+describe('an operation that has committed a part of it never runs again, and is not told to try again', () => {
+  /** Its worker runs a statement behind its COMMIT. */
+  async function behindCommit() {
+    const node = await ScriptedWorkers.started({ count: 2 })
+    const sent = node.sql(A, 'sent')
+    await node.settle()
+    const worker = node.asked.find(({ given }) => given.includes('sent')) as ScriptedWorker
+    worker.say({ type: 'started', index: 0 })
+    worker.say({ type: 'committing', index: 0 })
+    worker.say({ type: 'started', index: 0 })
+    const givenAgain = () => node.asked.some((each) => each !== worker && each.given.includes('sent'))
+    return { node, sent, worker, givenAgain }
+  }
+
+  test('its statement takes too long', async () => {
+    const { node, sent, worker, givenAgain } = await behindCommit()
+    await node.pass(STATEMENT_MS + 20)
+    expect(worker.isKilled).toBe(true)
+    await node.end(worker)
+    expect(sent.error).toMatchObject({
+      code: 'statement_timeout',
+      message: expect.stringContaining('committed before it stays'),
+    })
+    expect(givenAgain()).toBe(false)
+  })
+
+  test('its worker crashes', async () => {
+    const { node, sent, worker, givenAgain } = await behindCommit()
+    await node.end(worker)
+    await node.settle()
+    expect(sent.error).toMatchObject({ message: expect.stringContaining('unknown') })
+    expect(sent.error?.code).toBeUndefined()
+    expect(givenAgain()).toBe(false)
+  })
+})

@@ -126,6 +126,26 @@ describe('an account that costs a worker', () => {
   })
 })
 
+test('what holds up a neighbour after a COMMIT of its own is ended, and never runs again: what was committed would be done twice', async () => {
+  const record = (cellId: string) => (cellId === B ? neighbour : mine) as CellRecord
+  const node = await ScriptedWorkers.started({ count: 2, record })
+  const sent = node.sql(D, 'slow', mine)
+  node.put(B, 'held up', neighbour)
+  await node.settle()
+  const worker = workerOf(node, 'slow')
+  worker.say({ type: 'started', index: worker.given.indexOf('slow') })
+  worker.say({ type: 'committing', index: worker.given.indexOf('slow') })
+  const ended = await runSlow(node, 'slow')
+  expect(ended.isKilled).toBe(true)
+  await node.end(ended)
+  expect(sent.error).toMatchObject({
+    code: 'transaction_lost',
+    message: expect.stringContaining('committed before it stays'),
+  })
+  finish(workerOf(node, 'held up'))
+  expect(node.asked.some(({ given }) => given.includes('slow'))).toBe(false)
+})
+
 test('what holds up its own account alone ends no worker that a neighbour uses, until that has to wait', async () => {
   const node = await ScriptedWorkers.started()
   await run(node, B, neighbour)

@@ -39,7 +39,7 @@ export interface FinishedBatch {
 /**
  * A batch that a worker is running. The worker's messages settle the operations one by one. `t` is a transaction:
  *
- *     committing: its own. If the worker ends, its outcome is unknown
+ *     committing: its own. If the worker ends, its outcome is unknown; once it is over and the operation goes on, it never runs again
  *      ▲ │
  *      │ ▼          results without a transaction
  *     sent ─────────────────────────────────────────▶ settled
@@ -98,7 +98,7 @@ export class Batch {
         break
       }
       case 'committing':
-        this.#at(message.index).mayHaveCommitted = true
+        this.#at(message.index).ownCommit = 'under way'
         this.#statement = { kind: 'commit', operation: this.#at(message.index), since: now }
         break
       case 'committed':
@@ -134,10 +134,10 @@ export class Batch {
     return this.#operations.some((each) => !each.isSettled && isSuch(each))
   }
 
-  /** After the worker ended: what may have been committed, and what must run again. */
+  /** After the worker ended: what may have been committed, and what must run again, unless a part of it was committed. */
   lost(): { provisional: ProvisionalResults[]; notRun: QueuedOperation[] } {
     for (const operation of this.#operations)
-      if (operation.mayHaveCommitted) operation.settle({ ok: false, error: unknownOutcome() })
+      if (operation.ownCommit === 'under way') operation.settle({ ok: false, error: unknownOutcome() })
     const isOpen = ({ outcomes }: ProvisionalResults) => outcomes.some(([{ isSettled }]) => !isSettled)
     const provisional = [...this.#provisional.values()].filter(isOpen)
     const unknown = new Set(provisional.flatMap(({ outcomes }) => outcomes.map(([operation]) => operation)))
@@ -203,6 +203,7 @@ export class Batch {
 
   #bound({ index, statementMs }: Extract<BatchMessage, { type: 'started' }>): void {
     const operation = this.#at(index)
+    if (operation.ownCommit !== undefined) operation.ownCommit = 'over'
     if (statementMs !== undefined) operation.statementMs = Math.min(statementMs, operation.statementMs)
   }
 

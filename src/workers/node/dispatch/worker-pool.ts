@@ -13,10 +13,12 @@ import { CellPlacement } from '../placement/cell-placement.ts'
 import { WorkerCosts } from '../placement/worker-costs.ts'
 import {
   answerTo,
+  behindCommit,
   type Consequence,
   CRASHES_MAX,
   consequenceOf,
   givenUp,
+  heldUpBehindCommit,
   killReason,
   type Look,
 } from '../placement/worker-ends.ts'
@@ -27,6 +29,7 @@ import { type LostWorker, type SlotContext, WorkerSlot } from '../processes/work
 import { stopping, WorkerSpawner } from '../processes/worker-spawner.ts'
 import { WorkerTotals } from '../processes/worker-totals.ts'
 import type { QueueBounds } from '../queue/operation-queue.ts'
+import { unknownOutcome } from './batch.ts'
 import { isStatement, type QueuedOperation } from './queued-operation.ts'
 import { type Charged, chargedFor, loggedBytes, type RunningWork } from './running-work.ts'
 
@@ -297,6 +300,10 @@ export class WorkerPool {
   #lost(slot: WorkerSlot, lost: LostWorker): void {
     const { provisional, notRun } = lost
     this.#placement.workerEnded(slot)
+    // Before anything that has it run again, or invites to that.
+    for (const each of notRun)
+      if (each.ownCommit === 'over')
+        each.settle({ ok: false, error: this.#errorBehindCommit(each, lost) }, true)
     // One that nobody uses any more is stopped: such an end costs nobody anything.
     const wasStopped = slot.stopping && lost.reason === undefined && !lost.worker.ranOutOfMemory
     if (!this.#stopped && !wasStopped) {
@@ -338,6 +345,14 @@ export class WorkerPool {
     this.#placement.slowDown(accountId, cellId)
     if (follows.charges !== 'nobody')
       this.#charge(accountId, follows.charges === 'cell' ? cellId : undefined, notRun)
+  }
+
+  /** Of an operation that has committed something and went on. */
+  #errorBehindCommit(operation: QueuedOperation, { statement, reason }: LostWorker): Error {
+    if (operation === statement && reason === 'held-up') return heldUpBehindCommit()
+    if (operation !== statement || (reason !== 'timeout' && reason !== 'log')) return unknownOutcome()
+    const limit = reason === 'log' ? this.#parts.logBytesMax : operation.statementMs
+    return behindCommit(answerTo(reason, limit))
   }
 
   /** Of a COMMIT that was made after all, the answer is its result. */

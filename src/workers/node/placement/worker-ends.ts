@@ -140,6 +140,21 @@ export function answerTo(answer: 'timeout' | 'log' | 'memory', limit: number): C
   }
 }
 
+const STAYS = 'What its request committed before it stays.'
+
+/** @param error of a statement whose request has committed something before it */
+export function behindCommit({ code, message, details }: CellError): CellError {
+  return new CellError(code, `${message} ${STAYS}`, details)
+}
+
+/** What holds up others runs again elsewhere, unless a part of it has been committed. */
+export function heldUpBehindCommit(): CellError {
+  return new CellError(
+    'transaction_lost',
+    `The statement held up others for too long, and was rolled back with the transaction that was open. ${STAYS} Send what takes long by itself.`,
+  )
+}
+
 /** It invites a retry: nothing of the operation was committed. Whoever kills workers from outside may have stopped by then. */
 export function givenUp(): CellError {
   return new CellError(

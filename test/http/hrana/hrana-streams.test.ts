@@ -1,0 +1,56 @@
+import { expect, test } from 'vitest'
+import { CellError } from '../../../src/errors.ts'
+import { HranaStreams, STREAMS_PER_ACCOUNT, type StreamOwner } from '../../../src/http/hrana/hrana-streams.ts'
+import { FakeClock } from '../../support/fake-clock.ts'
+
+/** What a node remembers of streams is bounded, however they end. */
+
+const OWNER: StreamOwner = { accountId: 'a', cellId: 'c', access: 'write' }
+const FAILED = new CellError('transaction_timeout', 'The transaction was rolled back.')
+
+function opened() {
+  const clock = new FakeClock()
+  const forgotten: string[] = []
+  const streams = new HranaStreams(clock, ({ id }) => forgotten.push(id))
+  const open = (characters = 0, isOpen = false) => {
+    const texts: [number, string][] = characters === 0 ? [] : [[1, 'x'.repeat(characters)]]
+    return streams.keep(streams.make(OWNER), { isClosed: false, isOpen, texts }) as string
+  }
+  const fail = (baton: string) => streams.end(streams.take(baton, OWNER), FAILED)
+  /** @returns the stream, or the error's code */
+  const use = (baton: string) => {
+    try {
+      return streams.take(baton, OWNER)
+    } catch (error) {
+      return (error as CellError).code
+    }
+  }
+  return { clock, forgotten, open, fail, use }
+}
+
+test('a stream that ended with an error is told why for ten seconds, and is then forgotten', () => {
+  const { clock, open, fail, use } = opened()
+  const baton = open()
+  fail(baton)
+  clock.advance(9_000)
+  expect([use(baton), use(baton)]).toEqual(['transaction_timeout', 'transaction_timeout'])
+  clock.advance(2_000)
+  expect(use(baton)).toBe('stream_expired')
+})
+
+test('streams that ended with an error take no room of others: neither of their number, nor of their texts', () => {
+  const { open, fail, use } = opened()
+  for (let i = 0; i < STREAMS_PER_ACCOUNT + 1; i++) fail(open())
+  const next = open(100)
+  for (let i = 0; i < 20; i++) fail(open(500_000))
+  expect(use(next)).toMatchObject({ texts: [[1, 'x'.repeat(100)]] })
+})
+
+test('texts of streams with a transaction count too: beyond the bound the oldest ends, with its transaction', () => {
+  const { forgotten, open, use } = opened()
+  const without = open(0, true)
+  const oldest = open(500_000, true)
+  const others = Array.from({ length: 16 }, () => open(500_000, true))
+  expect([use(oldest), forgotten.length]).toEqual(['stream_expired', 1])
+  for (const baton of [without, ...others]) expect(use(baton)).toMatchObject({ isHeld: true })
+})
