@@ -297,10 +297,6 @@ export class CellDatabase implements OpenCell {
     return this.holds.reader
   }
 
-  get untilNext(): Promise<void> | undefined {
-    return this.holds.untilNext
-  }
-
   beginHold(bounds: HoldBounds): { hold: Hold; access: OpenCell } {
     return this.holds.begin(bounds)
   }

@@ -43,6 +43,6 @@ export interface OpenCell extends CellAccess {
   /** The hold beside which others have {@link access}. */
   readonly held: Hold | undefined
   readonly access: CellAccess
-  /** As of `CellHolds`. */
-  readonly untilNext: Promise<void> | undefined
+  /** Undefined inside of a hold. */
+  readonly holds: { readonly untilNext: Promise<void> | undefined } | undefined
 }

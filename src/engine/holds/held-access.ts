@@ -15,7 +15,7 @@ export class HeldAccess implements OpenCell {
   readonly open = true
   readonly inTransaction = true
   readonly held = undefined
-  readonly untilNext = undefined
+  readonly holds = undefined
   readonly #hold: Hold
   readonly #database: CellAccess
 

@@ -407,7 +407,7 @@ export class Cell {
 
   /** Undefined if a hold can begin. Otherwise it resolves when one may, unless another one has begun. @internal */
   get heldUntil(): Promise<void> | undefined {
-    return this.#opened().untilNext
+    return this.#opened().holds?.untilNext
   }
 
   async #nextHold({ timeoutMs, readOnly, signal }: HoldOptions): Promise<{ tx: HeldCell; hold: Hold }> {
