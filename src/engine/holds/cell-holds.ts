@@ -99,9 +99,9 @@ export class CellHolds {
     return this.#over() ?? this.#between?.promise
   }
 
-  /** Resolves once a hold could begin. */
+  /** Resolves once no hold has the connection. */
   async released(): Promise<void> {
-    for (let wait = this.untilNext; wait !== undefined; wait = this.untilNext) await wait
+    for (let over = this.#over(); over !== undefined; over = this.#over()) await over
   }
 
   /** Runs work once no hold has the connection. Holds that wait begin after it, or a loop of them would keep it waiting for good. */
@@ -109,7 +109,7 @@ export class CellHolds {
     this.#between ??= Promise.withResolvers<void>()
     this.#works++
     try {
-      for (let over = this.#over(); over !== undefined; over = this.#over()) await over
+      await this.released()
       return await work()
     } finally {
       this.#works--
