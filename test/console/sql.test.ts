@@ -172,7 +172,7 @@ test('the schema shows tables, columns, indexes and sizes, and follows what runs
   await run(page, 'CREATE INDEX by_name ON users (name); CREATE VIEW short AS SELECT name FROM users')
   await schema.getByText('by_name', { exact: true }).waitFor()
   await schema.getByText('view', { exact: true }).waitFor()
-  expect(await schema.getByText(/\d kB/).count()).toBeGreaterThan(1)
+  await expect.poll(() => schema.getByText(/\d kB/).count()).toBeGreaterThan(1)
   expect(await schema.innerText()).not.toContain('_cell')
   await run(page, 'DROP TABLE users')
   await expect.poll(() => schema.getByText('users', { exact: true }).count()).toBe(0)

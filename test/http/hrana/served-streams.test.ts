@@ -15,7 +15,7 @@ async function send({ node, id }: HranaCell, requests: unknown[], baton: unknown
 }
 
 test('a statement without an end is ended after its time, with all of its request and its transaction', async () => {
-  const cell = await serveCell(1, { statementTimeout: 300 } as never)
+  const cell = await serveCell(1, { statementTimeout: 2_000 } as never)
   await send(cell, [execute('CREATE TABLE t (v)'), close])
   const alone = await send(cell, [execute('INSERT INTO t VALUES (1)'), execute(ENDLESS), close])
   expect([alone.status, alone.code]).toEqual([408, 'STATEMENT_TIMEOUT'])
@@ -28,7 +28,7 @@ test('a statement without an end is ended after its time, with all of its reques
 })
 
 test('a statement without an end behind a COMMIT of the same request is ended as any, and says that what was committed stays', async () => {
-  const cell = await serveCell(1, { statementTimeout: 300 } as never)
+  const cell = await serveCell(1, { statementTimeout: 2_000 } as never)
   await send(cell, [execute('CREATE TABLE t (v)'), close])
   const insert = execute('INSERT INTO t VALUES (1)')
   const sent = await send(cell, [insert, execute('BEGIN'), insert, execute(ENDLESS), execute('COMMIT')])
