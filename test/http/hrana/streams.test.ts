@@ -244,6 +244,20 @@ describe('a transaction that is open', () => {
     expect(rows()).toEqual([{ v: 'held' }, { v: 'waits' }])
   })
 
+  test('that others wait for is committed also if the same request goes on: what would begin the next one is refused by itself', async () => {
+    table()
+    const { baton } = await ok({ requests: begin })
+    const waits = ok({ requests: [execute('BEGIN'), execute("INSERT INTO t VALUES ('waits')")] })
+    await ok({ requests: [execute('SELECT 1'), { type: 'close' }] })
+    const insert = execute("INSERT INTO t VALUES ('behind')")
+    const requests = [execute('COMMIT'), insert, execute('BEGIN'), execute('SELECT 1'), { type: 'close' }]
+    const { json } = await post({ baton, requests })
+    const isBusy = { error: { code: 'SQLITE_BUSY' } }
+    expect(json).toMatchObject({ results: [{ type: 'ok' }, isBusy, isBusy, { type: 'ok' }, { type: 'ok' }] })
+    await ok({ baton: (await waits).baton, requests: [execute('COMMIT'), { type: 'close' }] })
+    expect(rows()).toEqual([{ v: 'held' }, { v: 'waits' }])
+  })
+
   test.each(['BEGIN', 'BEGIN IMMEDIATE', 'BEGIN EXCLUSIVE TRANSACTION', 'BEGIN TRANSACTION READONLY'])(
     'of a key that only reads holds up no changes, begun with %s',
     async (sql) => {
