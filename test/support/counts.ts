@@ -26,6 +26,11 @@ export const COUNTS = {
   CELLSTORE_KILLS: { test: 6, soak: 60, of: 'kills of a process that writes' },
   CELLSTORE_WORKER_KILLS: { test: 8, soak: 80, of: 'kills of workers' },
   CELLSTORE_NODE_KILLS: { test: 5, soak: 50, of: 'kills of nodes and workers under HTTP writes' },
+  CELLSTORE_HRANA_KILLS: {
+    test: 5,
+    soak: 60,
+    of: 'kills of nodes and workers under transactions over Hrana',
+  },
   CELLSTORE_REMOTE_LOSSES: { test: 2, soak: 20, of: 'losses of a node and its directory under HTTP writes' },
   CELLSTORE_REQUEST_KILLS: {
     test: 1,
