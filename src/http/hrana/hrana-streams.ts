@@ -4,14 +4,17 @@ import { FairShares } from '../../engine/commits/fair-shares.ts'
 import { CellError } from '../../errors.ts'
 import type { StreamState } from '../../service/operations.ts'
 
-/** Milliseconds without a request after which a stream is forgotten. */
-const STREAM_IDLE_MS = 10_000
-/** Streams of an account: beyond it, the one that was used longest ago is forgotten, if it has no transaction. */
-export const STREAMS_PER_ACCOUNT = 1_000
-/** Characters of SQL that the streams of an account keep together: beyond it, the oldest are forgotten, also with a transaction. */
-const TEXTS_PER_ACCOUNT = 8_388_608
-/** The same for all accounts together: beyond it, the oldest of the account that keeps most are forgotten. */
-export const TEXTS_TOTAL = 67_108_864
+/** What bounds the streams of a process. */
+export const STREAM_BOUNDS = {
+  /** Milliseconds without a request after which a stream is forgotten. */
+  idleMs: 10_000,
+  /** Streams of an account: beyond it, the one that was used longest ago is forgotten, if it has no transaction. */
+  perAccount: 1_000,
+  /** Characters of SQL that the streams of an account keep together: beyond it, the oldest are forgotten, also with a transaction. */
+  textsPerAccount: 8_388_608,
+  /** The same for all accounts together: beyond it, the oldest of the account that keeps most are forgotten. */
+  textsTotal: 67_108_864,
+} as const
 
 /** Whose stream it is, and of which cell. */
 export interface StreamOwner {
@@ -48,7 +51,7 @@ export class HranaStreams {
   /** By account and id, the one that was used longest ago first. */
   readonly #accounts = new Map<string, Map<string, HranaStream>>()
   /** Characters of the texts of each stream. */
-  readonly #texts = new FairShares(TEXTS_TOTAL)
+  readonly #texts = new FairShares(STREAM_BOUNDS.textsTotal)
   readonly #prefix = randomBytes(6).toString('base64url')
   #made = 0
   #timer: Timer | undefined
@@ -83,7 +86,7 @@ export class HranaStreams {
     const stream = this.#accounts.get(owner.accountId)?.get(id)
     if (stream === undefined || !isSame(signature, this.#sign(id, number, owner))) throw expired(UNKNOWN)
     if (stream.ended !== undefined) throw stream.ended
-    if (!stream.isBusy && stream.usedAt < this.#clock.monotonic() - STREAM_IDLE_MS) {
+    if (!stream.isBusy && stream.usedAt < this.#clock.monotonic() - STREAM_BOUNDS.idleMs) {
       this.end(stream)
       throw expired(UNKNOWN)
     }
@@ -128,16 +131,16 @@ export class HranaStreams {
     streams.delete(id)
     streams.set(id, stream)
     this.#accounts.set(accountId, streams)
-    this.#timer ??= this.#clock.setTimer(() => this.#expire(), STREAM_IDLE_MS)
+    this.#timer ??= this.#clock.setTimer(() => this.#expire(), STREAM_BOUNDS.idleMs)
   }
 
   /** The number of streams with a transaction is bounded by that of those. */
   #makeRoom(accountId: string): void {
     const texts = this.#texts
-    const isOver = () => texts.amountOf(accountId) > TEXTS_PER_ACCOUNT
+    const isOver = () => texts.amountOf(accountId) > STREAM_BOUNDS.textsPerAccount
     const streams = this.#accounts.get(accountId) ?? new Map<string, HranaStream>()
     for (const stream of streams.values()) {
-      if (streams.size <= STREAMS_PER_ACCOUNT && !isOver()) break
+      if (streams.size <= STREAM_BOUNDS.perAccount && !isOver()) break
       if (!stream.isHeld && !stream.isBusy) this.#remove(stream)
     }
     this.#endOldest(accountId, isOver)
@@ -163,7 +166,7 @@ export class HranaStreams {
 
   #expire(): void {
     this.#timer = undefined
-    const before = this.#clock.monotonic() - STREAM_IDLE_MS
+    const before = this.#clock.monotonic() - STREAM_BOUNDS.idleMs
     for (const streams of this.#accounts.values())
       for (const stream of streams.values()) {
         if (stream.usedAt > before) break
@@ -171,7 +174,8 @@ export class HranaStreams {
         this.#remove(stream)
         if (stream.isHeld) this.#forgotten(stream)
       }
-    if (this.#accounts.size > 0) this.#timer = this.#clock.setTimer(() => this.#expire(), STREAM_IDLE_MS / 10)
+    if (this.#accounts.size > 0)
+      this.#timer = this.#clock.setTimer(() => this.#expire(), STREAM_BOUNDS.idleMs / 10)
   }
 
   #sign(id: string, number: string, { accountId, cellId, access }: StreamOwner): string {
@@ -180,7 +184,7 @@ export class HranaStreams {
   }
 }
 
-const UNKNOWN = `The baton is of no stream that is open here: it was idle for 10 s, has made room for newer ones (of ${STREAMS_PER_ACCOUNT} of an account), or was opened by another key, for another cell, or before this server was started`
+const UNKNOWN = `The baton is of no stream that is open here: it was idle for 10 s, has made room for newer ones (of ${STREAM_BOUNDS.perAccount} of an account), or was opened by another key, for another cell, or before this server was started`
 const USED = 'The baton was used before'
 
 function expired(why: string): CellError {

@@ -109,5 +109,10 @@ export class OpenHolds {
 
 function tooMany(usage: number, { perAccount: limit, idleMs }: HoldLimits): CellError {
   const has = `${usage} transactions of this account are open`
-  return overLimit('busy', has, { setting: 'the limit', limit, usage, retryAfterMs: idleMs }, TRY_LATER)
+  return overLimit(
+    'busy',
+    has,
+    { setting: 'holds.perAccount', limit, usage, retryAfterMs: idleMs },
+    TRY_LATER,
+  )
 }

@@ -1,11 +1,6 @@
 import { expect, test } from 'vitest'
 import { CellError } from '../../../src/errors.ts'
-import {
-  HranaStreams,
-  STREAMS_PER_ACCOUNT,
-  type StreamOwner,
-  TEXTS_TOTAL,
-} from '../../../src/http/hrana/hrana-streams.ts'
+import { HranaStreams, STREAM_BOUNDS, type StreamOwner } from '../../../src/http/hrana/hrana-streams.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 
 /** What a node remembers of streams is bounded, however they end. */
@@ -46,7 +41,7 @@ test('a stream that ended with an error is told why for ten seconds, and is then
 
 test('streams that ended with an error take no room of others: neither of their number, nor of their texts', () => {
   const { open, fail, use } = opened()
-  for (let i = 0; i < STREAMS_PER_ACCOUNT + 1; i++) fail(open())
+  for (let i = 0; i < STREAM_BOUNDS.perAccount + 1; i++) fail(open())
   const next = open(100)
   for (let i = 0; i < 20; i++) fail(open(500_000))
   expect(use(next)).toMatchObject({ texts: [[1, 'x'.repeat(100)]] })
@@ -56,7 +51,7 @@ test('10 accounts have 1,000 open streams each; one more of one of them makes ro
   const { open, use } = opened()
   const accounts = Array.from({ length: 10 }, (_, i) => `account ${i}`)
   const batons = accounts.map((accountId) =>
-    Array.from({ length: STREAMS_PER_ACCOUNT }, () => open(0, false, accountId)),
+    Array.from({ length: STREAM_BOUNDS.perAccount }, () => open(0, false, accountId)),
   )
   const [[oldest, ...own], ...others] = batons as [[string, ...string[]], ...string[][]]
   const more = open(0, false, 'account 0')
@@ -78,13 +73,13 @@ test('texts of streams with a transaction count too: beyond the bound the oldest
 test('texts of all accounts together are bounded: beyond that the oldest stream of the account that keeps most ends, and nobody else’s', () => {
   const { forgotten, open, use } = opened()
   const small = open(100, true, 'small')
-  const accounts = Array.from({ length: TEXTS_TOTAL / 8_000_000 + 1 }, (_, i) => `account ${i}`)
+  const accounts = Array.from({ length: STREAM_BOUNDS.textsTotal / 8_000_000 + 1 }, (_, i) => `account ${i}`)
   const batons = accounts.map((accountId) => Array.from({ length: 16 }, () => open(500_000, true, accountId)))
   const kept = accounts.flatMap((accountId, i) =>
     (batons[i] as string[]).filter((baton) => use(baton, accountId) !== 'stream_expired'),
   )
-  expect(kept.length * 500_000).toBeLessThanOrEqual(TEXTS_TOTAL)
-  expect(kept.length * 500_000).toBeGreaterThan(TEXTS_TOTAL - 1_000_000)
+  expect(kept.length * 500_000).toBeLessThanOrEqual(STREAM_BOUNDS.textsTotal)
+  expect(kept.length * 500_000).toBeGreaterThan(STREAM_BOUNDS.textsTotal - 1_000_000)
   expect(kept.length + forgotten.length).toBe(accounts.length * 16)
   expect(use(small, 'small')).toMatchObject({ isHeld: true })
 })

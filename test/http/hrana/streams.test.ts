@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { STREAMS_PER_ACCOUNT } from '../../../src/http/hrana/hrana-streams.ts'
+import { STREAM_BOUNDS } from '../../../src/http/hrana/hrana-streams.ts'
 import { Bench, type Reply } from '../../support/http/bench.ts'
 import { viaFetch } from '../../support/http/transports.ts'
 
@@ -199,7 +199,7 @@ describe('a stream', () => {
     const held = await ok({ requests: begin })
     const oldest = await ok({ requests: [execute('SELECT 1')] })
     let newest = oldest
-    for (let i = 0; i < STREAMS_PER_ACCOUNT; i++) newest = await ok({ requests: [] })
+    for (let i = 0; i < STREAM_BOUNDS.perAccount; i++) newest = await ok({ requests: [] })
     expect(await refusal({ baton: oldest.baton, requests: [] })).toEqual(EXPIRED)
     await ok({ baton: newest.baton, requests: [] })
     bench.clock.pass(-1)
