@@ -184,7 +184,8 @@ export class HranaStreams {
   }
 }
 
-const UNKNOWN = `The baton is of no stream that is open here: it was idle for 10 s, has made room for newer ones (of ${STREAM_BOUNDS.perAccount} of an account), or was opened by another key, for another cell, or before this server was started`
+const UNKNOWN =
+  'The baton is of no stream that is open here: it was idle for 10 s (hrana.idleMs), has made room for newer ones (hrana.perAccount, hrana.textsTotal), or was opened by another key, for another cell, or before this server was started'
 const USED = 'The baton was used before'
 
 function expired(why: string): CellError {

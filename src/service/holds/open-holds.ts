@@ -93,7 +93,7 @@ export class OpenHolds {
     const { heaviest } = this.#shares
     for (const [id, open] of this.#open) {
       if (open.accountId !== heaviest) continue
-      open.hold.end(transactionLost('too many transactions were open on this node'))
+      open.hold.end(transactionLost('too many transactions were open on this node (holds.total)'))
       this.#forget(id, open)
       return
     }
