@@ -1,0 +1,17 @@
+import { assignmentSteps } from './assignments.ts'
+import { catalogSteps } from './catalog.ts'
+import { leaseSteps } from './leases.ts'
+import { logSteps } from './log.ts'
+import { takeOverSteps } from './take-over.ts'
+import type { Protocol } from './rules.ts'
+import type { World } from './world.ts'
+
+/** What may happen next. It changes the world that it is given, which is equal to the one it was made for. */
+export type Step = [name: string, happen: (world: World) => void]
+
+/** Steps that no other node or request can come between, under the rules, are one. */
+export function stepsFrom(world: World, protocol: Protocol): Step[] {
+  return [leaseSteps, logSteps, takeOverSteps, assignmentSteps, catalogSteps].flatMap((steps) =>
+    steps(world, protocol),
+  )
+}
