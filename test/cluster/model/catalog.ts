@@ -1,7 +1,6 @@
-import { hasLease } from './leases.ts'
 import type { Protocol } from './rules.ts'
 import type { Step } from './steps.ts'
-import { isPrefix, isRunning, L, newProcess, type Node, type Postgres, type Row, type World } from './world.ts'
+import { copyOf, isPrefix, isRunning, L, newProcess, type Node, type Postgres, type Row, type World } from './world.ts'
 
 /** The catalog in PostgreSQL, its replicas, who joins, revocations, and PostgreSQL that forgets. */
 export function catalogSteps(world: World, protocol: Protocol): Step[] {
@@ -28,14 +27,15 @@ export function catalogSteps(world: World, protocol: Protocol): Step[] {
 
 type Add = (what: string, happen: (world: World, node: Node) => void) => void
 
-function forgetSteps({ saved, left, pg }: World): Step[] {
+function forgetSteps({ saved, left }: World): Step[] {
   if (left.forgets === 0) return []
   if (saved === null)
-    return [['(what PostgreSQL commits from here on may be lost)', (world) => (world.saved = structuredClone(pg))]]
+    return [['(what PostgreSQL commits from here on may be lost)', (world) => (world.saved = copyOf(world).pg)]]
   const forget = (world: World) => {
     const incarnation = world.pg.incarnation + 1
     world.left.forgets--
-    world.pg = { ...(world.saved as Postgres), incarnation }
+    const { saved } = world
+    world.pg = { ...(saved as Postgres), rows: (saved as Postgres).rows.map((row) => row && { ...row }), incarnation }
     world.saved = null
   }
   return [['PostgreSQL comes back without its last commits', forget]]
@@ -71,7 +71,7 @@ function joinSteps({ pg }: World, node: Node, protocol: Protocol, add: Add): voi
   if (isReconciled && !hasCaughtUp && (row != null || !protocol.has('row before catch-up')))
     add('catches up with the catalog', ({ pg }, node) => {
       // What its directory has beyond PostgreSQL, others have handed in, or nobody knows of it.
-      if (protocol.has('one history')) node.catalog = [...pg.changes]
+      if (protocol.has('one history')) node.catalog = pg.changes
       else pull(pg, node, protocol)
       node.incarnation = -1
     })
@@ -88,7 +88,7 @@ function agree(pg: Postgres, { catalog }: Node): boolean {
 }
 
 function pull({ changes }: Postgres, node: Node, protocol: Protocol): void {
-  if (!protocol.has('catalog goes forward')) node.catalog = [...changes]
+  if (!protocol.has('catalog goes forward')) node.catalog = changes
   else node.catalog = [...node.catalog, ...changes.slice(node.catalog.length)]
 }
 
@@ -104,8 +104,8 @@ function changeSteps(world: World, node: Node, protocol: Protocol, add: Add): vo
   const change = (world: World, node: Node) => {
     pull(world.pg, node, protocol)
     const value = ++world.lastValue
-    world.pg.changes.push(value)
-    node.catalog.push(value)
+    world.pg.changes = [...world.pg.changes, value]
+    node.catalog = [...node.catalog, value]
     return value
   }
   if (left.changes > 0)
@@ -127,12 +127,14 @@ function revocationSteps(world: World, node: Node, protocol: Protocol, add: Add)
   // A PUT and a clean look after it.
   const counts = world.bucket.ended[node.epoch] === false
   if (isLonger && counts && (node.revocation !== null || world.left.changes > 0))
-    add('has put its catalog into the bucket', ({ bucket }, { catalog }) => (bucket.catalog = [...catalog]))
+    add('has put its catalog into the bucket', ({ bucket }, { catalog }) => (bucket.catalog = catalog))
   const { revocation, epoch } = node
   if (revocation === null) return
   const { change, version, waitsFor } = revocation
   const own = (node: Node) => node.revocation as NonNullable<Node['revocation']>
   if (waitsFor === null) {
+    const { changes, headIncarnation, incarnation } = world.pg
+    if (protocol.has('head has the change') && !(changes.includes(change) && headIncarnation === incarnation)) return
     add('reads who must confirm', ({ pg }, node) => (own(node).waitsFor = whoMustConfirm(pg.rows, epoch, protocol)))
     return
   }
@@ -142,9 +144,8 @@ function revocationSteps(world: World, node: Node, protocol: Protocol, add: Add)
         own(node).waitsFor = waitsFor.filter((epoch) => epoch !== other)
       })
   const isStored = catalog.includes(change) || !protocol.has('revocation in the bucket')
-  const mayAnswer = hasLease(node, protocol) || !protocol.has('lease at the answer')
   const isConfirmed = waitsFor.length === 0 || !protocol.has('wait for the living')
-  if (isConfirmed && isStored && mayAnswer)
+  if (isConfirmed && isStored)
     add('answers its revocation with 200', ({ revoked }, node) => {
       revoked.push(change)
       node.revocation = null
@@ -172,12 +173,12 @@ function handInSteps({ pg, bucket }: World, node: Node, protocol: Protocol, add:
   const row = pg.rows[node.epoch]
   if (row?.state === 'alive' && row.handedIn !== pg.incarnation && agree(pg, node))
     add('hands in what PostgreSQL has lost', ({ pg }, { epoch, catalog }) => {
-      pg.changes.push(...catalog.slice(pg.changes.length))
+      pg.changes = [...pg.changes, ...catalog.slice(pg.changes.length)]
       ;(pg.rows[epoch] as Row).handedIn = pg.incarnation
     })
   if (!isComplete(pg, bucket.ended, protocol)) return
   add('makes the head that of PostgreSQL', ({ pg, bucket }) => {
-    if (protocol.has('bucket hands in')) pg.changes.push(...bucket.catalog.slice(pg.changes.length))
+    if (protocol.has('bucket hands in')) pg.changes = [...pg.changes, ...bucket.catalog.slice(pg.changes.length)]
     pg.headIncarnation = pg.incarnation
   })
 }

@@ -2,7 +2,7 @@ import { check, type Invariant } from './invariants.ts'
 import { forgetWhatIsOver } from './leases.ts'
 import type { Protocol } from './rules.ts'
 import { stepsFrom } from './steps.ts'
-import type { World } from './world.ts'
+import { copyOf, type World } from './world.ts'
 
 export interface Exploration {
   worlds: number
@@ -16,12 +16,12 @@ export function explore(first: World, protocol: Protocol, worldsMax = Number.POS
   const seen = new Set<number>()
   const parents: number[] = []
   const names: string[] = []
-  let layer: [id: number, text: string][] = []
-  const add = (parent: number, name: string, text: string, next: typeof layer) => {
-    const hash = hashOf(text)
+  let layer: [id: number, world: World][] = []
+  const add = (parent: number, name: string, world: World, next: typeof layer) => {
+    const hash = hashOf(world)
     if (seen.has(hash)) return
     seen.add(hash)
-    next.push([parents.length, text])
+    next.push([parents.length, world])
     parents.push(parent)
     names.push(name)
   }
@@ -30,19 +30,18 @@ export function explore(first: World, protocol: Protocol, worldsMax = Number.POS
     for (let at = id; at > 0; at = parents[at] as number) path.unshift(names[at] as string)
     return path
   }
-  add(-1, '', JSON.stringify(first), layer)
+  add(-1, '', first, layer)
   while (layer.length > 0) {
     const next: typeof layer = []
-    for (const [id, text] of layer) {
-      const world = JSON.parse(text) as World
+    for (const [id, world] of layer) {
       for (const [name, happen] of stepsFrom(world, protocol)) {
-        const after = JSON.parse(text) as World
+        const after = copyOf(world)
         happen(after)
         const invariant = check(world, after, protocol)
         if (invariant !== undefined)
           return { worlds: seen.size, isComplete: false, broken: { invariant, steps: [...pathTo(id), name] } }
         forgetWhatIsOver(after, protocol)
-        add(id, name, JSON.stringify(after), next)
+        add(id, name, after, next)
       }
       if (seen.size > worldsMax) return { worlds: seen.size, isComplete: false }
     }
@@ -61,7 +60,7 @@ export function walk(first: World, protocol: Protocol, steps: number, choose: (b
     const [name, happen] = possible[choose(possible.length)] as (typeof possible)[number]
     names.push(name)
     const before = world
-    world = structuredClone(before)
+    world = copyOf(before)
     happen(world)
     const invariant = check(before, world, protocol)
     if (invariant !== undefined)
@@ -70,16 +69,31 @@ export function walk(first: World, protocol: Protocol, steps: number, choose: (b
   return { worlds: names.length, isComplete: false }
 }
 
+let high = 0
+let low = 0
+
 /** 53 bits: two of a million worlds have the same one with a chance of 1 in 20,000. */
-function hashOf(text: string): number {
-  let high = 0xdeadbeef
-  let low = 0x41c6ce57
-  for (let at = 0; at < text.length; at++) {
-    const code = text.charCodeAt(at)
-    high = Math.imul(high ^ code, 2654435761)
-    low = Math.imul(low ^ code, 1597334677)
-  }
+function hashOf(world: World): number {
+  high = 0xdeadbeef
+  low = 0x41c6ce57
+  mixValue(world)
   high = Math.imul(high ^ (high >>> 16), 2246822507) ^ Math.imul(low ^ (low >>> 13), 3266489909)
   low = Math.imul(low ^ (low >>> 16), 2246822507) ^ Math.imul(high ^ (high >>> 13), 3266489909)
   return 4294967296 * (2097151 & low) + (high >>> 0)
+}
+
+function mixValue(value: unknown): void {
+  if (typeof value === 'number') mix(value)
+  else if (typeof value === 'boolean') mix(value ? -2 : -3)
+  else if (value === null) mix(-4)
+  else if (typeof value === 'string') for (let at = 0; at < value.length; at++) mix(value.charCodeAt(at))
+  else if (Array.isArray(value)) {
+    mix(-5 - value.length)
+    for (const item of value) mixValue(item)
+  } else for (const key in value as object) mixValue((value as Record<string, unknown>)[key])
+}
+
+function mix(value: number): void {
+  high = Math.imul(high ^ value ^ (high >>> 15), 2654435761)
+  low = Math.imul(low ^ value ^ (low >>> 13), 1597334677)
 }

@@ -1,5 +1,5 @@
 import { canAnswer, hasLease } from './leases.ts'
-import { storedHistory, visible } from './log.ts'
+import { serves, storedHistory, visible } from './log.ts'
 import type { Protocol } from './rules.ts'
 import { isPrefix, isRunning, type World } from './world.ts'
 
@@ -23,7 +23,8 @@ export type Invariant = keyof typeof INVARIANTS
 export function check(before: World, world: World, protocol: Protocol): Invariant | undefined {
   const { nodes, exposed, bucket, revoked } = world
   for (const [range, known] of exposed.entries()) {
-    const answering = nodes.filter((node) => canAnswer(node, protocol) && node.data[range] != null && node.move?.range !== range)
+    if (!isPrefix(before.exposed[range] as readonly number[], known)) return 'history'
+    const answering = nodes.filter((node) => canAnswer(node, protocol) && serves(node, range, protocol))
     if (answering.length > 1) return 'owner'
     const [owner] = answering
     if (owner !== undefined) {
@@ -31,7 +32,7 @@ export function check(before: World, world: World, protocol: Protocol): Invarian
       if (!isPrefix(known, shown)) return 'history'
       exposed[range] = shown
     }
-    if (!isPrefix(exposed[range] as number[], storedHistory(bucket, range, protocol))) return 'durable'
+    if (!isPrefix(exposed[range] as readonly number[], storedHistory(bucket, range, protocol))) return 'durable'
   }
   const serving = nodes.filter((node) => hasLease(node, protocol))
   for (const node of serving) {

@@ -98,11 +98,11 @@ function lookSteps({ left, bucket }: World, node: Node, index: number, protocol:
   const answer = (world: World) => {
     const node = at(world.nodes, index)
     node.look = null
-    if (look.saw === 'ended') node.ended = protocol.has('fence ends a node')
+    if (look.saw === 'ended') node.ended = true
     else {
       node.bucketLease = protocol.has('lease from the start') ? look.since : [0, 0, 0]
       if (look.incarnation === node.incarnation || !protocol.has('look begins after it')) node.trusted = true
-      if (look.put > 0 && look.put <= (world.bucket.logs[node.epoch]?.length ?? 0)) countPut(node)
+      if (look.put > 0 && look.put <= (world.bucket.logs[node.epoch]?.length ?? 0)) countPut(world, node, protocol)
       if (look.version > 0 && look.version <= (world.bucket.versions[node.epoch]?.length ?? 0)) countVersion(node)
     }
   }
@@ -120,11 +120,15 @@ function versionAnswered({ version }: Node, stored: number, protocol: Protocol):
   return version.number
 }
 
-/** From here on the append may be acknowledged, if there is a lease. */
-export function countPut(node: Node): void {
+/** The append is acknowledged, if there is a lease. */
+export function countPut(world: World, node: Node, protocol: Protocol): void {
   const { put } = node
-  if (put !== null) node.data[put.range]?.push(put.value)
   node.put = null
+  const data = put && node.data[put.range]
+  if (!put || !data) return
+  const longer = [...data, put.value]
+  node.data[put.range] = longer
+  if (canAnswer(node, protocol)) world.exposed[put.range] = longer
 }
 
 export function countVersion(node: Node): void {
@@ -133,16 +137,15 @@ export function countVersion(node: Node): void {
   node.version = null
 }
 
-/** Each node has a clock that never stands still: which one, nobody knows. A wall clock may jump ahead. */
-const CLOCK_FAULTS: [name: string, by: Elapsed][] = [
+/** Each node has a clock that never stands still: which one, nobody knows. */
+const CLOCKS_STAND: [name: string, by: Elapsed][] = [
   ['only its monotonic clock goes', [1, 0, 0]],
   ['only its wall clock goes', [0, 1, 0]],
   ['only its boot clock goes', [0, 0, 1]],
-  ['its wall clock jumps ahead', [1, 2, 1]],
 ]
+const WALL_CLOCK_JUMPS: Elapsed = [0, 2, 0]
 
 function timeSteps({ left, nodes }: World): Step[] {
-  if (left.ticks === 0) return []
   const pass = (faulty: number, by: Elapsed) => (world: World) => {
     world.left.ticks--
     world.nodes.forEach((node, index) => {
@@ -150,13 +153,17 @@ function timeSteps({ left, nodes }: World): Step[] {
     })
     if (faulty >= 0) world.left.clockFaults--
   }
-  const faults = left.clockFaults === 0 ? [] : nodes.flatMap((node, index) => (node.up ? [index] : []))
-  return [
-    ['a tick', pass(-1, [1, 1, 1])],
-    ...faults.flatMap((index) =>
-      CLOCK_FAULTS.map(([name, by]): Step => [`a tick, at node ${index} ${name}`, pass(index, by)]),
-    ),
-  ]
+  const jump = (index: number) => (world: World) => {
+    world.left.clockFaults--
+    age(at(world.nodes, index), WALL_CLOCK_JUMPS)
+  }
+  const faulty = left.clockFaults === 0 ? [] : nodes.flatMap((node, index) => (node.up ? [index] : []))
+  const jumps = faulty.map((index): Step => [`the wall clock of node ${index} jumps ahead`, jump(index)])
+  if (left.ticks === 0) return jumps
+  const stands = faulty.flatMap((index) =>
+    CLOCKS_STAND.map(([name, by]): Step => [`a tick, at node ${index} ${name}`, pass(index, by)]),
+  )
+  return [['a tick', pass(-1, [1, 1, 1])], ...stands, ...jumps]
 }
 
 function at(nodes: Node[], index: number): Node {

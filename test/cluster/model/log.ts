@@ -23,7 +23,7 @@ export function storedHistory(bucket: Bucket, range: number, protocol: Protocol)
 }
 
 /** What a read of the range shows, if the node can answer. */
-export function visible({ data, put }: Node, range: number, protocol: Protocol): number[] {
+export function visible({ data, put }: Node, range: number, protocol: Protocol): readonly number[] {
   const counted = data[range] ?? []
   return put?.range === range && !protocol.has('reads show what counts') ? [...counted, put.value] : counted
 }
@@ -41,7 +41,8 @@ export function logSteps(world: World, protocol: Protocol): Step[] {
   )
 }
 
-function serves({ data, move }: Node, range: number, protocol: Protocol): boolean {
+/** Whether the node admits requests for the range. */
+export function serves({ data, move }: Node, range: number, protocol: Protocol): boolean {
   const isMoving = move?.range === range && protocol.has('a moving range stops')
   return data[range] != null && !isMoving
 }
@@ -50,7 +51,7 @@ function appendSteps({ left, bucket }: World, node: Node, index: number, protoco
   const steps: Step[] = []
   const stored = bucket.logs[node.epoch]?.length ?? 0
   if (node.put !== null && node.put.number <= stored && !protocol.has('look after the PUT'))
-    steps.push([`node ${index} counts its append`, ({ nodes }) => countPut(nodes[index] as Node)])
+    steps.push([`node ${index} counts its append`, (world) => countPut(world, world.nodes[index] as Node, protocol)])
   if (left.appends === 0 || node.put !== null) return steps
   node.data.forEach((_, range) => {
     if (!serves(node, range, protocol)) return

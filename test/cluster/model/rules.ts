@@ -6,7 +6,6 @@ export const RULES = {
   'monotonic clock': 'A lease has ended if the monotonic clock says so,',
   'wall clock': 'or the wall clock,',
   'boot clock': 'or the clock that counts since the boot.',
-  'fence ends a node': 'Whoever sees its own fence `ended/<epoch>` stops for ever.',
   'beats name the living': 'A beat succeeds only for a row of its epoch that is alive.',
   'look after an incarnation': 'After another incarnation of PostgreSQL, beats count only after a clean look',
   'look begins after it': 'that began after the node had learnt of it.',
@@ -57,10 +56,10 @@ export const RULES = {
 
   // A revocation
   'wait for the living': 'C7: a revocation is answered after each living node has confirmed it.',
+  'head has the change': 'Who that is, is read from a head that has the incarnation of PostgreSQL and the change.',
   'wait for the dying': 'A node that was declared dead counts as living until it is gone,',
   'silent ones are fenced': 'that is: until its own fence is there, and L has passed.',
   'revocation in the bucket': 'The change is in the bucket before the answer.',
-  'lease at the answer': 'C4: the answer needs a lease.',
 } as const
 
 export type Rule = keyof typeof RULES

@@ -15,7 +15,8 @@ import {
 /** Node T, which watches the others, and takes over one that is silent. */
 export function takeOverSteps(world: World, protocol: Protocol): Step[] {
   return world.nodes.flatMap((node, index) => {
-    if (!isRunning(node) || !node.joined) return []
+    // Who has a row but has not joined may take over: perhaps nobody else lives who could hand in.
+    if (!isRunning(node) || world.pg.rows[node.epoch] == null) return []
     const { takeOver } = node
     if (takeOver === null) return beginSteps(world, node, index, protocol)
     return stepsOf(world, index, takeOver, protocol)

@@ -11,7 +11,7 @@ export interface World {
   /** Requests that the bucket has not carried out yet. Nobody can take them back, and they outlive their sender. */
   network: Request[]
   /** By range: the longest history that a client can have read, or knows from acknowledgements. */
-  exposed: number[][]
+  exposed: (readonly number[])[]
   /** Changes of the catalog that revoked a key, and were answered with 200. */
   revoked: number[]
   /** Unique values for appends and changes. */
@@ -28,32 +28,32 @@ export interface Bucket {
   versions: Version[][]
   assigns: Assign[]
   /** The newest catalog that counts. */
-  catalog: number[]
+  catalog: readonly number[]
 }
 
 export interface LogObject {
-  range: number
-  value: number
+  readonly range: number
+  readonly value: number
 }
 
 /** The whole content of a range, with what the log has up to an object. */
 export interface Version {
-  range: number
-  content: number[]
-  upTo: number
+  readonly range: number
+  readonly content: readonly number[]
+  readonly upTo: number
 }
 
 /** By range. */
 export interface Assign {
-  owner: number[]
-  before: Tenure[][]
+  readonly owner: readonly number[]
+  readonly before: readonly (readonly Tenure[])[]
 }
 
 /** A tenure that is over: what its epoch has beyond these two counts is void. */
 export interface Tenure {
-  epoch: number
-  logs: number
-  versions: number
+  readonly epoch: number
+  readonly logs: number
+  readonly versions: number
 }
 
 export interface Postgres {
@@ -61,7 +61,7 @@ export interface Postgres {
   /** What the head says. If it is another one than PostgreSQL's, nobody changes the catalog. */
   headIncarnation: number
   /** The catalog: its version is the length. */
-  changes: number[]
+  changes: readonly number[]
   /** By epoch; null if there is none. */
   rows: (Row | null)[]
 }
@@ -74,7 +74,7 @@ export interface Row {
 }
 
 /** Ticks since an event, by each of a node's clocks. */
-export type Elapsed = [monotonic: number, wall: number, boot: number]
+export type Elapsed = readonly [monotonic: number, wall: number, boot: number]
 
 export interface Node {
   epoch: number
@@ -96,7 +96,7 @@ export interface Node {
   /** How many `assign/<n>` it knows. */
   knows: number
   /** By range: what it has and counts; null if it does not serve it. */
-  data: (number[] | null)[]
+  data: (readonly number[] | null)[]
   put: (LogObject & { number: number }) | null
   version: { range: number; number: number; upTo: number } | null
   /** By range: up to which log object a version that counts has everything. */
@@ -104,7 +104,7 @@ export interface Node {
   move: Move | null
   takeOver: TakeOver | null
   /** Its replica of the catalog. */
-  catalog: number[]
+  catalog: readonly number[]
   revocation: { change: number; version: number; waitsFor: number[] | null } | null
   /** Only without the rule `lease after the work`: a request that has passed the check of the lease. */
   admitted: boolean
@@ -232,7 +232,7 @@ export function firstWorld({ nodes, joiners = 0, ranges = 1, sure = [] }: Cluste
   }
 }
 
-export function newProcess(epoch: number, catalog: number[], ranges: number): Node {
+export function newProcess(epoch: number, catalog: readonly number[], ranges: number): Node {
   return {
     epoch,
     up: true,
@@ -266,15 +266,47 @@ export function newestAssign({ bucket }: World): Assign {
   return bucket.assigns.at(-1) as Assign
 }
 
-/** All that a node measures, so that time can pass by its clocks. */
-function timesOf(node: Node): (Elapsed | null | undefined)[] {
-  return [node.pgLease, node.bucketLease, node.beat?.since, node.look?.since, node.takeOver?.waited]
-}
-
 /** Lets time pass on a node. @param by how far each of its clocks goes */
 export function age(node: Node, by: Elapsed): void {
-  for (const time of timesOf(node))
-    if (time) for (const clock of [0, 1, 2] as const) time[clock] = Math.min(time[clock] + by[clock], ELAPSED_MAX)
+  const aged = ([monotonic, wall, boot]: Elapsed): Elapsed => [
+    Math.min(monotonic + by[0], ELAPSED_MAX),
+    Math.min(wall + by[1], ELAPSED_MAX),
+    Math.min(boot + by[2], ELAPSED_MAX),
+  ]
+  node.pgLease &&= aged(node.pgLease)
+  node.bucketLease &&= aged(node.bucketLease)
+  if (node.beat !== null) node.beat.since = aged(node.beat.since)
+  if (node.look !== null) node.look.since = aged(node.look.since)
+  if (node.takeOver !== null) node.takeOver.waited = aged(node.takeOver.waited)
+}
+
+/** Objects of the bucket, requests, histories and times are replaced, never changed: so worlds share them. */
+export function copyOf(world: World): World {
+  const { bucket, pg, nodes, network, exposed, revoked, left } = world
+  return {
+    ...world,
+    bucket: {
+      ended: [...bucket.ended],
+      logs: bucket.logs.map((log) => [...log]),
+      versions: bucket.versions.map((versions) => [...versions]),
+      assigns: [...bucket.assigns],
+      catalog: bucket.catalog,
+    },
+    pg: { ...pg, rows: pg.rows.map((row) => row && { ...row }) },
+    nodes: nodes.map((node) => ({
+      ...node,
+      beat: node.beat && { ...node.beat },
+      look: node.look && { ...node.look },
+      data: [...node.data],
+      covered: [...node.covered],
+      takeOver: node.takeOver && { ...node.takeOver },
+      revocation: node.revocation && { ...node.revocation },
+    })),
+    network: [...network],
+    exposed: [...exposed],
+    revoked: [...revoked],
+    left: { ...left },
+  }
 }
 
 /** Whether the first history is where the second one begins. */
