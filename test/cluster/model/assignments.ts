@@ -1,7 +1,7 @@
 import { storedHistory } from './log.ts'
 import type { Protocol } from './rules.ts'
 import type { Step } from './steps.ts'
-import { type Assign, isRunning, newestAssign, type Node, type Request, type World } from './world.ts'
+import { type Assign, isRunning, type Node, newestAssign, type Request, type World } from './world.ts'
 
 /** Planned moves, what nodes learn of `assign/<n>`, and the requests that reach the bucket. */
 export function assignmentSteps(world: World, protocol: Protocol): Step[] {
@@ -18,11 +18,14 @@ export function assignmentSteps(world: World, protocol: Protocol): Step[] {
 function learn(index: number, protocol: Protocol) {
   return (world: World) => {
     const node = world.nodes[index] as Node
-    const { owner } = newestAssign(world)
+    const known = world.bucket.assigns[node.knows - 1]
+    const { owner, before } = newestAssign(world)
     node.knows = world.bucket.assigns.length
     node.data = node.data.map((data, range) => {
       if (owner[range] !== node.epoch) return null
-      return data ?? storedHistory(world.bucket, range, protocol)
+      const isSameTenure = known?.before[range]?.length === before[range]?.length
+      const isKept = isSameTenure || !protocol.has('data of one tenure')
+      return isKept && data !== null ? data : storedHistory(world.bucket, range, protocol)
     })
     if (node.move !== null && node.move.number < node.knows) node.move = null
   }
@@ -70,7 +73,10 @@ function moveSteps(world: World, node: Node, index: number, protocol: Protocol):
               world.network.push({ put: 'assign', number, assign: newestAssign(world) })
             },
           ]
-        : [`node ${index} has no answer: it serves range ${range} again`, (world) => (here(world).move = null)],
+        : [
+            `node ${index} has no answer: it serves range ${range} again`,
+            (world) => (here(world).move = null),
+          ],
     )
   return steps
 }

@@ -1,6 +1,16 @@
 import type { Protocol } from './rules.ts'
 import type { Step } from './steps.ts'
-import { copyOf, isPrefix, isRunning, L, newProcess, type Node, type Postgres, type Row, type World } from './world.ts'
+import {
+  copyOf,
+  isPrefix,
+  isRunning,
+  L,
+  type Node,
+  newProcess,
+  type Postgres,
+  type Row,
+  type World,
+} from './world.ts'
 
 /** The catalog in PostgreSQL, its replicas, who joins, revocations, and PostgreSQL that forgets. */
 export function catalogSteps(world: World, protocol: Protocol): Step[] {
@@ -30,12 +40,18 @@ type Add = (what: string, happen: (world: World, node: Node) => void) => void
 function forgetSteps({ saved, left }: World): Step[] {
   if (left.forgets === 0) return []
   if (saved === null)
-    return [['(what PostgreSQL commits from here on may be lost)', (world) => (world.saved = copyOf(world).pg)]]
+    return [
+      ['(what PostgreSQL commits from here on may be lost)', (world) => (world.saved = copyOf(world).pg)],
+    ]
   const forget = (world: World) => {
     const incarnation = world.pg.incarnation + 1
     world.left.forgets--
     const { saved } = world
-    world.pg = { ...(saved as Postgres), rows: (saved as Postgres).rows.map((row) => row && { ...row }), incarnation }
+    world.pg = {
+      ...(saved as Postgres),
+      rows: (saved as Postgres).rows.map((row) => row && { ...row }),
+      incarnation,
+    }
     world.saved = null
   }
   return [['PostgreSQL comes back without its last commits', forget]]
@@ -97,7 +113,8 @@ function changeSteps(world: World, node: Node, protocol: Protocol, add: Add): vo
   const isNews = pg.changes.length > node.catalog.length
   const isOther = pg.changes.length < node.catalog.length && !protocol.has('catalog goes forward')
   const mayApply = agree(pg, node) || !protocol.has('one history')
-  if ((isNews || isOther) && mayApply) add('applies the changes of the catalog', ({ pg }, node) => pull(pg, node, protocol))
+  if ((isNews || isOther) && mayApply)
+    add('applies the changes of the catalog', ({ pg }, node) => pull(pg, node, protocol))
   const isReconciled = pg.headIncarnation === pg.incarnation || !protocol.has('only a reconciled head')
   // Under the lock of the head it has applied all that it lacked.
   if (!isReconciled || (protocol.has('one history') && !isPrefix(node.catalog, pg.changes))) return
@@ -134,8 +151,12 @@ function revocationSteps(world: World, node: Node, protocol: Protocol, add: Add)
   const own = (node: Node) => node.revocation as NonNullable<Node['revocation']>
   if (waitsFor === null) {
     const { changes, headIncarnation, incarnation } = world.pg
-    if (protocol.has('head has the change') && !(changes.includes(change) && headIncarnation === incarnation)) return
-    add('reads who must confirm', ({ pg }, node) => (own(node).waitsFor = whoMustConfirm(pg.rows, epoch, protocol)))
+    if (protocol.has('head has the change') && !(changes.includes(change) && headIncarnation === incarnation))
+      return
+    add(
+      'reads who must confirm',
+      ({ pg }, node) => (own(node).waitsFor = whoMustConfirm(pg.rows, epoch, protocol)),
+    )
     return
   }
   for (const other of waitsFor)
@@ -154,10 +175,18 @@ function revocationSteps(world: World, node: Node, protocol: Protocol, add: Add)
 
 function whoMustConfirm(rows: (Row | null)[], own: number, protocol: Protocol): number[] {
   const living = protocol.has('wait for the dying') ? ['alive', 'dead'] : ['alive']
-  return rows.flatMap((row, epoch) => (epoch !== own && row !== null && living.includes(row.state) ? [epoch] : []))
+  return rows.flatMap((row, epoch) =>
+    epoch !== own && row !== null && living.includes(row.state) ? [epoch] : [],
+  )
 }
 
-function hasConfirmed(world: World, { takeOver }: Node, other: number, version: number, protocol: Protocol): boolean {
+function hasConfirmed(
+  world: World,
+  { takeOver }: Node,
+  other: number,
+  version: number,
+  protocol: Protocol,
+): boolean {
   const asked = world.nodes.find(({ epoch }) => epoch === other)
   if (asked !== undefined && isRunning(asked) && asked.joined && asked.catalog.length >= version) return true
   if (world.pg.rows[other]?.state === 'gone') return true
@@ -178,7 +207,8 @@ function handInSteps({ pg, bucket }: World, node: Node, protocol: Protocol, add:
     })
   if (!isComplete(pg, bucket.ended, protocol)) return
   add('makes the head that of PostgreSQL', ({ pg, bucket }) => {
-    if (protocol.has('bucket hands in')) pg.changes = [...pg.changes, ...bucket.catalog.slice(pg.changes.length)]
+    if (protocol.has('bucket hands in'))
+      pg.changes = [...pg.changes, ...bucket.catalog.slice(pg.changes.length)]
     pg.headIncarnation = pg.incarnation
   })
 }

@@ -51,7 +51,12 @@ export function explore(first: World, protocol: Protocol, worldsMax = Number.POS
 }
 
 /** One way through the worlds. @param choose a number below the bound */
-export function walk(first: World, protocol: Protocol, steps: number, choose: (bound: number) => number): Exploration {
+export function walk(
+  first: World,
+  protocol: Protocol,
+  steps: number,
+  choose: (bound: number) => number,
+): Exploration {
   let world = first
   const names: string[] = []
   while (names.length < steps) {

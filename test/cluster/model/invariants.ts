@@ -6,7 +6,7 @@ import { isPrefix, isRunning, type World } from './world.ts'
 /** What users rely on. Each is checked after every step. */
 export const INVARIANTS = {
   owner: 'At most one node can answer for a range (C1, C4).',
-  history: 'Who can answer shows all that was acknowledged or read before, in the same order (C4, C8).',
+  history: 'Who can answer shows all that was acknowledged or read before, once, in the same order (C4, C8).',
   durable: 'The bucket alone has all that was acknowledged or read (C2, C3, C5, C8, C9).',
   catalog: 'The catalog of a node only goes forward (C6).',
   agreement: 'Two nodes that serve never have different catalogs of one version.',
@@ -29,10 +29,11 @@ export function check(before: World, world: World, protocol: Protocol): Invarian
     const [owner] = answering
     if (owner !== undefined) {
       const shown = visible(owner, range, protocol)
-      if (!isPrefix(known, shown)) return 'history'
+      if (!isPrefix(known, shown) || new Set(shown).size < shown.length) return 'history'
       exposed[range] = shown
     }
-    if (!isPrefix(exposed[range] as readonly number[], storedHistory(bucket, range, protocol))) return 'durable'
+    if (!isPrefix(exposed[range] as readonly number[], storedHistory(bucket, range, protocol)))
+      return 'durable'
   }
   const serving = nodes.filter((node) => hasLease(node, protocol))
   for (const node of serving) {

@@ -1,10 +1,11 @@
 import type { Protocol } from './rules.ts'
 import type { Step } from './steps.ts'
-import { age, type Elapsed, isRunning, L, newProcess, type Node, TTL, type World } from './world.ts'
+import { age, type Elapsed, isRunning, L, type Node, newProcess, TTL, type World } from './world.ts'
 
 /** The right to serve: PostgreSQL or the bucket vouches for the node, and none of its clocks says that this has ended. */
 export function hasLease(node: Node, protocol: Protocol): boolean {
-  const isVouchedFor = node.isSure || lasts(node.pgLease, TTL, protocol) || lasts(node.bucketLease, L, protocol)
+  const isVouchedFor =
+    node.isSure || lasts(node.pgLease, TTL, protocol) || lasts(node.bucketLease, L, protocol)
   return isRunning(node) && node.joined && isVouchedFor
 }
 
@@ -34,7 +35,10 @@ export function leaseSteps(world: World, protocol: Protocol): Step[] {
     if (!isRunning(node)) return
     const name = `node ${index}`
     if (!protocol.has('lease after the work') && !node.admitted && hasLease(node, protocol))
-      steps.push([`${name} checks its lease before the work`, ({ nodes }) => (at(nodes, index).admitted = true)])
+      steps.push([
+        `${name} checks its lease before the work`,
+        ({ nodes }) => (at(nodes, index).admitted = true),
+      ])
     steps.push(...beatSteps(world, node, index, protocol), ...lookSteps(world, node, index, protocol))
   })
   return [...steps, ...timeSteps(world)]
@@ -60,7 +64,12 @@ function beatSteps({ left }: World, node: Node, index: number, protocol: Protoco
     return [[`node ${index} sends a beat`, begin]]
   }
   if (beat.saw === null)
-    return [[`PostgreSQL gets the beat of node ${index}`, (world) => beatArrives(world, at(world.nodes, index), protocol)]]
+    return [
+      [
+        `PostgreSQL gets the beat of node ${index}`,
+        (world) => beatArrives(world, at(world.nodes, index), protocol),
+      ],
+    ]
   const { ok, incarnation } = beat.saw
   const answer = ({ nodes }: World) => {
     const node = at(nodes, index)
@@ -94,7 +103,9 @@ function lookSteps({ left, bucket }: World, node: Node, index: number, protocol:
     return [[`node ${index} looks at its fence`, begin]]
   }
   if (look.saw === null)
-    return [[`the look of node ${index} reaches the bucket`, (world) => lookArrives(world, at(world.nodes, index))]]
+    return [
+      [`the look of node ${index} reaches the bucket`, (world) => lookArrives(world, at(world.nodes, index))],
+    ]
   const answer = (world: World) => {
     const node = at(world.nodes, index)
     node.look = null
@@ -102,8 +113,10 @@ function lookSteps({ left, bucket }: World, node: Node, index: number, protocol:
     else {
       node.bucketLease = protocol.has('lease from the start') ? look.since : [0, 0, 0]
       if (look.incarnation === node.incarnation || !protocol.has('look begins after it')) node.trusted = true
-      if (look.put > 0 && look.put <= (world.bucket.logs[node.epoch]?.length ?? 0)) countPut(world, node, protocol)
-      if (look.version > 0 && look.version <= (world.bucket.versions[node.epoch]?.length ?? 0)) countVersion(node)
+      if (look.put > 0 && look.put <= (world.bucket.logs[node.epoch]?.length ?? 0))
+        countPut(world, node, protocol)
+      if (look.version > 0 && look.version <= (world.bucket.versions[node.epoch]?.length ?? 0))
+        countVersion(node)
     }
   }
   return [[`node ${index} gets the answer of its look (${look.saw})`, answer]]

@@ -1,23 +1,38 @@
 import { countPut, countVersion } from './leases.ts'
 import type { Protocol } from './rules.ts'
 import type { Step } from './steps.ts'
-import { type Bucket, isRunning, newestAssign, type Node, type Version, type World } from './world.ts'
+import {
+  type Assign,
+  type Bucket,
+  isRunning,
+  type Node,
+  newestAssign,
+  type Version,
+  type World,
+} from './world.ts'
 
 /** What a range has by the bucket's objects alone: the tenures one after the other, without what is void. */
 export function storedHistory(bucket: Bucket, range: number, protocol: Protocol): number[] {
-  const { owner, before } = bucket.assigns.at(-1) as Bucket['assigns'][number]
-  const current = { epoch: owner[range] as number, logs: Number.POSITIVE_INFINITY, versions: Number.POSITIVE_INFINITY }
+  const { owner, before } = bucket.assigns.at(-1) as Assign
+  const tenures = before[range] as Assign['before'][number]
+  const present = {
+    epoch: owner[range] as number,
+    logs: Number.POSITIVE_INFINITY,
+    versions: Number.POSITIVE_INFINITY,
+  }
   let history: number[] = []
-  for (const tenure of [...(before[range] ?? []), current]) {
+  for (const [at, tenure] of [...tenures, present].entries()) {
     const { epoch } = tenure
+    const earlier = tenures.findLast((other, place) => place < at && other.epoch === epoch)
+    const begin = protocol.has('each tenure has a beginning') ? earlier : undefined
     const logs = protocol.has('each tenure has an end') ? tenure.logs : Number.POSITIVE_INFINITY
     const versions = protocol.has('versions have an end') ? tenure.versions : Number.POSITIVE_INFINITY
-    const newest = bucket.versions[epoch]?.filter((version, at) => version.range === range && at < versions).at(-1)
+    const newest = bucket.versions[epoch]
+      ?.slice(begin?.versions ?? 0, versions)
+      .findLast((version) => version.range === range)
     if (newest !== undefined) history = [...newest.content]
-    bucket.logs[epoch]?.forEach((object, at) => {
-      const isLater = at < logs && at >= (newest?.upTo ?? 0)
-      if (isLater && object?.range === range) history.push(object.value)
-    })
+    const objects = bucket.logs[epoch]?.slice(newest?.upTo ?? begin?.logs ?? 0, logs) ?? []
+    for (const object of objects) if (object?.range === range) history.push(object.value)
   }
   return history
 }
@@ -51,7 +66,10 @@ function appendSteps({ left, bucket }: World, node: Node, index: number, protoco
   const steps: Step[] = []
   const stored = bucket.logs[node.epoch]?.length ?? 0
   if (node.put !== null && node.put.number <= stored && !protocol.has('look after the PUT'))
-    steps.push([`node ${index} counts its append`, (world) => countPut(world, world.nodes[index] as Node, protocol)])
+    steps.push([
+      `node ${index} counts its append`,
+      (world) => countPut(world, world.nodes[index] as Node, protocol),
+    ])
   if (left.appends === 0 || node.put !== null) return steps
   node.data.forEach((_, range) => {
     if (!serves(node, range, protocol)) return
@@ -77,7 +95,9 @@ function versionSteps({ left, bucket }: World, node: Node, index: number, protoc
   node.data.forEach((data, range) => {
     if (data === null || !serves(node, range, protocol)) return
     const pending = node.put?.range === range ? [node.put.value] : []
-    const upTo = (bucket.logs[node.epoch]?.length ?? 0) + (node.put && node.put.number > (bucket.logs[node.epoch]?.length ?? 0) ? 1 : 0)
+    const upTo =
+      (bucket.logs[node.epoch]?.length ?? 0) +
+      (node.put && node.put.number > (bucket.logs[node.epoch]?.length ?? 0) ? 1 : 0)
     const send = (world: World) => {
       world.left.versions--
       ;(world.nodes[index] as Node).version = { range, number: stored + 1, upTo }
@@ -100,21 +120,38 @@ function removalSteps(world: World, node: Node, index: number, protocol: Protoco
       ({ network }) => network.push({ remove: 'log', epoch, numbers }),
     ])
   }
-  if (world.left.versions === 0 && node.covered.every((upTo) => upTo === 0) && protocol.has('remove what is covered')) return []
+  if (
+    world.left.versions === 0 &&
+    node.covered.every((upTo) => upTo === 0) &&
+    protocol.has('remove what is covered')
+  )
+    return []
   if (bucket.versions.every((versions) => versions.length === 0)) return []
   const isCovered = (range: number, at: number) =>
     at < (node.covered[range] ?? 0) || (!protocol.has('remove what is covered') && node.data[range] !== null)
-  remove(node.epoch, numbersOf(bucket, node.epoch, (range, at) => isCovered(range, at)))
+  remove(
+    node.epoch,
+    numbersOf(bucket, node.epoch, (range, at) => isCovered(range, at)),
+  )
   for (const epoch of earlierOwners(world, node)) {
     const ranges = rangesBegunBy(world, epoch)
-    const required = protocol.has('all ranges are covered') ? ranges : ranges.filter((range) => node.data[range] != null)
+    const required = protocol.has('all ranges are covered')
+      ? ranges
+      : ranges.filter((range) => node.data[range] != null)
     if (required.every((range) => hasNewOwnersVersion(world, range, protocol)))
-      remove(epoch, numbersOf(bucket, epoch, () => true))
+      remove(
+        epoch,
+        numbersOf(bucket, epoch, () => true),
+      )
   }
   return steps
 }
 
-function numbersOf(bucket: Bucket, epoch: number, isRemoved: (range: number, at: number) => boolean): number[] {
+function numbersOf(
+  bucket: Bucket,
+  epoch: number,
+  isRemoved: (range: number, at: number) => boolean,
+): number[] {
   const log = bucket.logs[epoch] ?? []
   return log.flatMap((object, at) => (object !== null && isRemoved(object.range, at) ? [at] : []))
 }
@@ -122,7 +159,9 @@ function numbersOf(bucket: Bucket, epoch: number, isRemoved: (range: number, at:
 /** The epochs whose ranges this node has now, or some of them. */
 function earlierOwners(world: World, node: Node): number[] {
   const { owner, before } = newestAssign(world)
-  const tenures = before.flatMap((tenures, range) => (owner[range] === node.epoch && node.data[range] ? tenures : []))
+  const tenures = before.flatMap((tenures, range) =>
+    owner[range] === node.epoch && node.data[range] ? tenures : [],
+  )
   return [...new Set(tenures.map(({ epoch }) => epoch))].filter((epoch) => world.bucket.ended[epoch])
 }
 

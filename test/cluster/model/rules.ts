@@ -30,6 +30,8 @@ export const RULES = {
   'read after the fence': 'C2: the end of the log of W is read after that object is there.',
   'each tenure has an end': 'C5: `assign/<n>` names the end of each earlier tenure; the log beyond is void,',
   'versions have an end': 'and so are the versions.',
+  'each tenure has a beginning': 'It begins where the one that its epoch had before has ended.',
+  'data of one tenure': 'What a node has of an earlier tenure is not used in a later one of its own.',
   'assign is create-only': 'C1: (5) `assign/<n>` is put only if it is not there.',
   'derive again': 'If it is there, the table is derived again from the newest one.',
 
@@ -56,7 +58,8 @@ export const RULES = {
 
   // A revocation
   'wait for the living': 'C7: a revocation is answered after each living node has confirmed it.',
-  'head has the change': 'Who that is, is read from a head that has the incarnation of PostgreSQL and the change.',
+  'head has the change':
+    'Who that is, is read from a head that has the incarnation of PostgreSQL and the change.',
   'wait for the dying': 'A node that was declared dead counts as living until it is gone,',
   'silent ones are fenced': 'that is: until its own fence is there, and L has passed.',
   'revocation in the bucket': 'The change is in the bucket before the answer.',

@@ -2,8 +2,8 @@ import { assignmentSteps } from './assignments.ts'
 import { catalogSteps } from './catalog.ts'
 import { leaseSteps } from './leases.ts'
 import { logSteps } from './log.ts'
-import { takeOverSteps } from './take-over.ts'
 import type { Protocol } from './rules.ts'
+import { takeOverSteps } from './take-over.ts'
 import type { World } from './world.ts'
 
 /** What may happen next. It changes the world that it is given, which is equal to the one it was made for. */

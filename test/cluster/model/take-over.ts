@@ -4,8 +4,8 @@ import {
   type Assign,
   isRunning,
   L,
-  newestAssign,
   type Node,
+  newestAssign,
   type Row,
   type TakeOver,
   TTL,
@@ -80,8 +80,10 @@ function stepsOf(world: World, index: number, takeOver: TakeOver, protocol: Prot
   const hasWaited = waited[clock] >= L || isSurelyDead || !protocol.has('wait for L')
   if (phase === 'asked') step('gets the counter of', (world, _, takeOver) => watch(world, takeOver))
   if (phase === 'watched') {
-    if (!protocol.has('declare dead')) step('declares nothing of', (_world, _, takeOver) => (takeOver.phase = 'declared'))
-    else if (waited[clock] >= TTL || isSurelyDead || !protocol.has('watch for TTL')) step('declares dead', declareDead(protocol))
+    if (!protocol.has('declare dead'))
+      step('declares nothing of', (_world, _, takeOver) => (takeOver.phase = 'declared'))
+    else if (waited[clock] >= TTL || isSurelyDead || !protocol.has('watch for TTL'))
+      step('declares dead', declareDead(protocol))
     else if (!isUnchanged(world, takeOver, protocol)) step('ends its watch of', giveUp)
   }
   if (phase === 'declared') {
@@ -97,7 +99,10 @@ function stepsOf(world: World, index: number, takeOver: TakeOver, protocol: Prot
   const mayRead = phase === 'fenced' || phase === 'confirmed' || !protocol.has('read after the fence')
   if (mayRead && takeOver.found === null)
     step('reads where the log ends of', ({ bucket }, _, takeOver) => {
-      takeOver.found = { logs: bucket.logs[epoch]?.length ?? 0, versions: bucket.versions[epoch]?.length ?? 0 }
+      takeOver.found = {
+        logs: bucket.logs[epoch]?.length ?? 0,
+        versions: bucket.versions[epoch]?.length ?? 0,
+      }
     })
   if (phase !== 'confirmed' || !hasWaited) return steps
   const { found, number } = takeOver

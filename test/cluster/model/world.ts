@@ -196,11 +196,16 @@ export interface Cluster {
   joiners?: number
   ranges?: number
   sure?: number[]
+  /** When PostgreSQL forgets first, all since the first world is lost. If not: what was committed since any moment. */
+  forgetsAll?: boolean
 }
 
-export function firstWorld({ nodes, joiners = 0, ranges = 1, sure = [] }: Cluster, left: Partial<Budget>): World {
+export function firstWorld(
+  { nodes, joiners = 0, ranges = 1, sure = [], forgetsAll = false }: Cluster,
+  left: Partial<Budget>,
+): World {
   const epochs = Array.from({ length: nodes }, (_, epoch) => epoch)
-  return {
+  const world: World = {
     bucket: {
       ended: epochs.map(() => false),
       logs: epochs.map(() => []),
@@ -230,6 +235,8 @@ export function firstWorld({ nodes, joiners = 0, ranges = 1, sure = [] }: Cluste
     lastValue: 0,
     left: { ...never(), ...left },
   }
+  if (forgetsAll) world.saved = copyOf(world).pg
+  return world
 }
 
 export function newProcess(epoch: number, catalog: readonly number[], ranges: number): Node {
