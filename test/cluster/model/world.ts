@@ -171,7 +171,7 @@ export const TTL = 2
 export const L = 1
 const ELAPSED_MAX = Math.max(TTL, L)
 
-export function never(): Budget {
+function never(): Budget {
   return {
     ticks: 0,
     beats: 0,
