@@ -55,7 +55,8 @@ function moveSteps(world: World, node: Node, index: number, protocol: Protocol):
   const mayTellEnd = (node.put === null && node.version === null) || !protocol.has('wait for own PUTs')
   const { length } = world.bucket.assigns
   const isOwner = newestAssign(world).owner[range] === node.epoch
-  if (phase === 'stopped' && mayTellEnd && isOwner)
+  const isOpen = !world.bucket.ended[to] || !protocol.has('no range to the ended')
+  if (phase === 'stopped' && mayTellEnd && isOwner && isOpen)
     steps.push([
       `node ${index} sends assign ${length} (range ${range} to epoch ${to})`,
       (world) => {

@@ -31,6 +31,7 @@ export const RULES = {
   'each tenure has an end': 'C5: `assign/<n>` names the end of each earlier tenure; the log beyond is void,',
   'versions have an end': 'and so are the versions.',
   'each tenure has a beginning': 'It begins where the one that its epoch had before has ended.',
+  'no range to the ended': 'No range goes to an epoch whose fence is there.',
   'data of one tenure': 'What a node has of an earlier tenure is not used in a later one of its own.',
   'assign is create-only': 'C1: (5) `assign/<n>` is put only if it is not there.',
   'derive again': 'If it is there, the table is derived again from the newest one.',

@@ -34,6 +34,10 @@ export const SCENARIOS = {
     cluster: { nodes: 2, sure: [0, 1] },
     left: { moves: 2, appends: 2, versions: 1 },
   },
+  'a range for one that was taken over': {
+    cluster: { nodes: 2, sure: [1] },
+    left: { ticks: 3, moves: 1, appends: 1, versions: 1, takeOvers: 1 },
+  },
   'a move from an owner that stops': {
     cluster: { nodes: 3, sure: [1, 2] },
     left: { ticks: 2, moves: 1, appends: 1, takeOvers: 1 },

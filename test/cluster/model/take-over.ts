@@ -109,7 +109,7 @@ function stepsOf(world: World, index: number, takeOver: TakeOver, protocol: Prot
   const { assigns } = world.bucket
   if (!newestAssign(world).owner.includes(epoch)) step('is done with', finish)
   else if (found !== null && number < assigns.length)
-    for (const spread of othersThatLive(world, index)) {
+    for (const spread of whoTakes(world, index, protocol)) {
       const assign = taken(world, epoch, found, spread)
       const to = [...new Set(spread)].join(' and ')
       step(`sends assign ${assigns.length} (to epoch ${to}) for`, ({ network, bucket }, _, takeOver) => {
@@ -166,13 +166,14 @@ function finish(world: World, node: Node, { epoch, incarnation }: TakeOver): voi
   giveUp(world, node)
 }
 
-/** Who gets the ranges: all to this node, or each range to another one. */
-function othersThatLive(world: World, index: number): number[][] {
+/** Who gets the ranges: this node all of them, or another one those after the first. */
+function whoTakes(world: World, index: number, protocol: Protocol): number[][] {
   const { epoch } = world.nodes[index] as Node
   const ranges = newestAssign(world).owner.length
+  const isOpen = (to: number) => !world.bucket.ended[to] || !protocol.has('no range to the ended')
   const others = world.nodes.filter((node) => isRunning(node) && node.joined && node.epoch !== epoch)
   const split = ranges < 2 ? [] : others.map((other) => [epoch, other.epoch])
-  return [Array(ranges).fill(epoch), ...split]
+  return [Array<number>(ranges).fill(epoch), ...split].filter((to) => to.every(isOpen))
 }
 
 function taken(world: World, epoch: number, found: { logs: number; versions: number }, to: number[]): Assign {
