@@ -1,7 +1,14 @@
 import { storedHistory } from './log.ts'
 import type { Protocol } from './rules.ts'
-import type { Step } from './steps.ts'
-import { type Assign, isRunning, type Node, newestAssign, type Request, type World } from './world.ts'
+import {
+  type Assign,
+  isRunning,
+  type Node,
+  newestAssign,
+  type Request,
+  type Step,
+  type World,
+} from './world.ts'
 
 /** Planned moves, what nodes learn of `assign/<n>`, and the requests that reach the bucket. */
 export function assignmentSteps(world: World, protocol: Protocol): Step[] {

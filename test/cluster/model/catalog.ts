@@ -1,5 +1,4 @@
 import type { Protocol } from './rules.ts'
-import type { Step } from './steps.ts'
 import {
   copyOf,
   isPrefix,
@@ -9,6 +8,7 @@ import {
   newProcess,
   type Postgres,
   type Row,
+  type Step,
   type World,
 } from './world.ts'
 

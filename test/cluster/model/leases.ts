@@ -1,6 +1,15 @@
 import type { Protocol } from './rules.ts'
-import type { Step } from './steps.ts'
-import { age, type Elapsed, isRunning, L, type Node, newProcess, TTL, type World } from './world.ts'
+import {
+  age,
+  type Elapsed,
+  isRunning,
+  L,
+  type Node,
+  newProcess,
+  type Step,
+  TTL,
+  type World,
+} from './world.ts'
 
 /** The right to serve: PostgreSQL or the bucket vouches for the node, and none of its clocks says that this has ended. */
 export function hasLease(node: Node, protocol: Protocol): boolean {

@@ -1,12 +1,12 @@
 import { countPut, countVersion } from './leases.ts'
 import type { Protocol } from './rules.ts'
-import type { Step } from './steps.ts'
 import {
   type Assign,
   type Bucket,
   isRunning,
   type Node,
   newestAssign,
+  type Step,
   type Version,
   type World,
 } from './world.ts'

@@ -38,7 +38,7 @@ const COUNTEREXAMPLES: Record<Rule, [keyof typeof SCENARIOS, Invariant, number]>
   'each tenure has an end': ['an owner that stops', 'durable', 17],
   'versions have an end': ['a log of two ranges', 'durable', 16],
   'each tenure has a beginning': ['a range that comes back', 'history', 12],
-  'no range to the ended': ['a range for one that was taken over', 'durable', 19],
+  'no range to the ended': ['a range for one that was taken over', 'durable', 20],
   'data of one tenure': ['a range that comes back', 'history', 12],
   'assign is create-only': ['two that take over', 'owner', 16],
   'derive again': ['two that take over', 'owner', 17],

@@ -4,10 +4,7 @@ import { leaseSteps } from './leases.ts'
 import { logSteps } from './log.ts'
 import type { Protocol } from './rules.ts'
 import { takeOverSteps } from './take-over.ts'
-import type { World } from './world.ts'
-
-/** What may happen next. It changes the world that it is given, which is equal to the one it was made for. */
-export type Step = [name: string, happen: (world: World) => void]
+import type { Step, World } from './world.ts'
 
 /** Steps that no other node or request can come between, under the rules, are one. */
 export function stepsFrom(world: World, protocol: Protocol): Step[] {

@@ -1,5 +1,4 @@
 import type { Protocol } from './rules.ts'
-import type { Step } from './steps.ts'
 import {
   type Assign,
   isRunning,
@@ -7,6 +6,7 @@ import {
   type Node,
   newestAssign,
   type Row,
+  type Step,
   type TakeOver,
   TTL,
   type World,

@@ -166,6 +166,9 @@ export interface Budget {
   takeOvers: number
 }
 
+/** What may happen next. It changes the world that it is given, which is equal to the one it was made for. */
+export type Step = [name: string, happen: (world: World) => void]
+
 /** Ticks. */
 export const TTL = 2
 export const L = 1
