@@ -1,0 +1,103 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import net from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Load } from '../../http-load.ts'
+
+/** A request that is made over and over; in path and body `$k` and `$n` as in a {@link Load}. */
+export interface Asked {
+  method: Load['method']
+  path: string
+  body?: string
+}
+
+/** A server in a process of its own, as durable as it can be: an answered change is on disk. */
+export interface HttpServer {
+  pid: number
+  port: number
+  /** Lines, each with its CRLF. */
+  headers: string
+  /** A database that takes entries. @returns its name */
+  createDatabase(): Promise<string>
+  get(database: string, key: string): Asked
+  put(database: string, key: string): Asked
+  sql(database: string, sql: string, params: readonly unknown[]): Asked
+  stop(): Promise<unknown>
+}
+
+export interface HttpPeer {
+  version(): string
+  /** Why it can't have a thousand databases. */
+  single?: string
+  /** A second time on the same directory, what was stored is there. */
+  start(directory: string): Promise<HttpServer>
+}
+
+/** 100 bytes, with the number that `$n` becomes. */
+export const VALUE = `${'v'.repeat(92)}$n`
+
+/** JSON in which `$k` is a number. */
+export function json(value: unknown): string {
+  return JSON.stringify(value).replaceAll('"$k"', '$k')
+}
+
+const STARTS_MAX = 600
+const BETWEEN_STARTS_MS = 50
+
+/** A program that listens on a port that it was told. */
+export async function startProgram(
+  program: string,
+  args: readonly string[],
+  port: number,
+  cwd?: string,
+): Promise<{ pid: number; stop(): Promise<unknown> }> {
+  const child = spawn(program, args, { stdio: ['ignore', 'ignore', 'pipe'], cwd })
+  let said = ''
+  child.stderr?.on('data', (chunk: Buffer) => {
+    said = `${said}${chunk}`.slice(-500)
+  })
+  for (let tries = 0; !(await listens(port)); tries++) {
+    if (child.exitCode !== null || tries === STARTS_MAX) throw new Error(`it does not start: ${said}`)
+    await sleep(BETWEEN_STARTS_MS)
+  }
+  return { pid: child.pid as number, stop: () => stopped(child) }
+}
+
+function listens(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = net.connect({ port, host: '127.0.0.1' })
+    socket.once('connect', () => resolve(true))
+    socket.once('error', () => resolve(false))
+    socket.once('connect', () => socket.destroy())
+  })
+}
+
+const STOP_MS_MAX = 10_000
+
+async function stopped(child: ChildProcess): Promise<void> {
+  const exited = once(child, 'exit')
+  child.kill('SIGTERM')
+  const late = setTimeout(() => child.kill('SIGKILL'), STOP_MS_MAX)
+  await exited
+  clearTimeout(late)
+}
+
+/** Asks once, and gives the answer's text. */
+export async function ask({ port, headers }: HttpServer, { method, path, body }: Asked): Promise<string> {
+  const lines = headers.split('\r\n').filter(Boolean)
+  const fields = lines.map((line) => line.split(': ') as [string, string])
+  const response = await fetch(`http://127.0.0.1:${port}${numbered(path)}`, {
+    method,
+    headers: { 'content-type': 'application/json', ...Object.fromEntries(fields) },
+    ...(body === undefined ? {} : { body: numbered(body) }),
+  })
+  const text = await response.text()
+  if (!response.ok) throw new Error(`${method} ${path} answered ${response.status}: ${text.slice(0, 200)}`)
+  return text
+}
+
+let asked = 0
+
+function numbered(text: string): string {
+  return text.replaceAll('$k', '7').replaceAll('$n', () => String(asked++))
+}

@@ -1,0 +1,34 @@
+import fs from 'node:fs'
+
+/** A process and all that it started. */
+function tree(pid: number): number[] {
+  try {
+    const children = fs.readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean)
+    return [pid, ...children.flatMap((child) => tree(Number(child)))]
+  } catch {
+    return []
+  }
+}
+
+function signal(pid: number, name: NodeJS.Signals): void {
+  for (const each of tree(pid)) {
+    try {
+      process.kill(each, name)
+    } catch {
+      // It has ended in the meantime.
+    }
+  }
+}
+
+/** Takes the processors from a process and all that it started. */
+export function stall(pid: number): void {
+  signal(pid, 'SIGSTOP')
+}
+
+export function resume(pid: number): void {
+  signal(pid, 'SIGCONT')
+}
+
+export function openFiles(pid: number): number {
+  return tree(pid).reduce((sum, each) => sum + fs.readdirSync(`/proc/${each}/fd`).length, 0)
+}
