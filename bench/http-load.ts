@@ -8,6 +8,8 @@ export interface Load {
   body?: string
   /** Taken in turn. */
   paths: string[]
+  /** Of each path; by default the address. */
+  hosts?: string[]
   /** The lines of further headers, each with its CRLF. */
   headers: string
   connections: number
@@ -105,8 +107,9 @@ const VALUE = 'v'.repeat(100)
 let asked = 0
 
 /** SQLite writes nothing where a row stays as it was, so that every put is of another value. */
-function requests({ method, paths, headers, body: given }: Load): () => string {
-  const heads = paths.map((path) => `${method} ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n${headers}`)
+function requests({ method, paths, hosts, headers, body: given }: Load): () => string {
+  const host = (i: number) => hosts?.[i] ?? '127.0.0.1'
+  const heads = paths.map((path, i) => `${method} ${path} HTTP/1.1\r\nHost: ${host(i)}\r\n${headers}`)
   const parts = (given ?? `{"value":"${VALUE}$n"}`).split(/(\$[nk])/)
   return () => {
     const head = heads[asked++ % heads.length] as string

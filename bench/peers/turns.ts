@@ -46,15 +46,15 @@ export async function takeTurns<C extends Contender>(
   const absent = new Map<C, string>()
   const alone = async <T>(contender: C, run: () => Promise<T>): Promise<T | undefined> => {
     if (absent.has(contender)) return undefined
-    const { pid } = contender
-    if (pid !== undefined) resume(pid)
+    if (contender.pid !== undefined) resume(contender.pid)
     try {
       return await bounded(run(), turnMsMax)
     } catch (error) {
       absent.set(contender, `it failed: ${(error as Error).message}`)
       return undefined
     } finally {
-      if (pid !== undefined) stall(pid)
+      // It may have been started again.
+      if (contender.pid !== undefined) stall(contender.pid)
     }
   }
 

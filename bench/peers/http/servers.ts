@@ -62,10 +62,20 @@ export class ServerContender implements Contender {
   ): Promise<Turn> {
     const { port, headers } = this.server
     const [{ method, body }] = asked as [Asked]
-    const paths = asked.flatMap(({ path: place }) =>
-      place.includes('$k') ? Array.from({ length: KEYS }, (_, k) => place.replace('$k', String(k))) : [place],
+    const each = asked.flatMap(({ path: place, host }) =>
+      place.includes('$k')
+        ? Array.from({ length: KEYS }, (_, k) => ({ place: place.replace('$k', String(k)), host }))
+        : [{ place, host }],
     )
-    const load: Load = { port, method, paths, headers, connections: CONNECTIONS, durationMs: turnMs }
+    const load: Load = {
+      port,
+      method,
+      paths: each.map(({ place }) => place),
+      headers,
+      connections: CONNECTIONS,
+      durationMs: turnMs,
+    }
+    if (asked[0]?.host !== undefined) load.hosts = each.map(({ host = '' }) => host)
     if (body !== undefined) load.body = body
     if (perSecond !== undefined) load.perSecond = perSecond
     const { rate, count, median, p99 } = await this.#client.run(load)

@@ -27,7 +27,8 @@ export const peer: HttpPeer = {
     })
     const sql = (database: string, text: string, params: readonly unknown[]): Asked => ({
       method: 'POST',
-      path: `/dev/${database}/v2/pipeline`,
+      path: '/v2/pipeline',
+      host: `${database}.localhost`,
       body: JSON.stringify({ requests: [statement(text, params), { type: 'close' }] }),
     })
     let databases = 0

@@ -1,3 +1,4 @@
+import fs from 'node:fs'
 import type { LibraryPeer } from './library-peer.ts'
 import { fill, WORKS } from './works.ts'
 
@@ -5,7 +6,7 @@ import { fill, WORKS } from './works.ts'
 const [, , file = '', directory = ''] = process.argv
 
 /** What is asked of it. */
-export interface Ask {
+interface Ask {
   work: string
   ms: number
 }
@@ -14,6 +15,7 @@ const send = (message: object) => process.send?.(message)
 try {
   const { peer } = (await import(file)) as { peer: LibraryPeer }
   const version = peer.version()
+  fs.mkdirSync(directory, { recursive: true })
   const store = await peer.open(directory)
   await fill(store)
   process.on('message', async ({ work, ms }: Ask) => {

@@ -76,7 +76,8 @@ async function inFlight(ms: number, run: (i: number) => unknown): Promise<Turn> 
   return turnOf(count, performance.now() - started, times)
 }
 
-function turnOf(count: number, ms: number, times: number[]): Turn {
+/** @param times milliseconds of one operation each */
+export function turnOf(count: number, ms: number, times: number[]): Turn {
   times.sort((a, b) => a - b)
   const share = (part: number) => times[Math.floor(times.length * part)] ?? Number.NaN
   return { value: (count * 1_000) / ms, count, p50: share(0.5), p99: share(0.99) }
