@@ -122,13 +122,7 @@ function requests({ method, paths, hosts, headers, body: given }: Load): () => s
 
 const ANSWER_BYTES_MAX = 65_536
 
-function ask(
-  port: number,
-  next: () => string,
-  until: number,
-  times: number[],
-  turns: Turns,
-): Promise<void> {
+function ask(port: number, next: () => string, until: number, times: number[], turns: Turns): Promise<void> {
   return new Promise((resolve, reject) => {
     const buffer = Buffer.allocUnsafe(ANSWER_BYTES_MAX)
     let received = ''

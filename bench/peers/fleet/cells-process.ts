@@ -3,8 +3,8 @@ import path from 'node:path'
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import Database from 'better-sqlite3'
 import { builtLibrary } from '../../built.ts'
-import { turnOf } from '../library/works.ts'
 import { ENTRIES, GET, PUT } from '../library/library-peer.ts'
+import { turnOf } from '../library/works.ts'
 import { packageVersion } from '../packages.ts'
 import { commit } from '../results.ts'
 
@@ -87,7 +87,8 @@ process.on('message', async ({ work, from, to }: Ask) => {
       const before = performance.now()
       const given = fleet[work](i)
       times.push(performance.now() - before)
-      if (work === 'get' && String(given).length < VALUE.length) throw new Error('it does not give what was put')
+      if (work === 'get' && String(given).length < VALUE.length)
+        throw new Error('it does not give what was put')
       // A program that serves others comes back to its event loop.
       await turnOfTheLoop()
     }
@@ -98,5 +99,8 @@ process.on('message', async ({ work, from, to }: Ask) => {
 })
 process.once('disconnect', () => process.exit())
 process.send?.({
-  version: kind === 'cellstore' ? `cellstore ${commit()}` : `${packageVersion('better-sqlite3')}, WAL, synchronous=FULL`,
+  version:
+    kind === 'cellstore'
+      ? `cellstore ${commit()}`
+      : `${packageVersion('better-sqlite3')}, WAL, synchronous=FULL`,
 })

@@ -6,7 +6,7 @@ import { turnOf } from '../library/works.ts'
 import { openFiles } from '../processes.ts'
 import type { Outcome, Row, Unit } from '../results.ts'
 import { StoreProcess } from '../store-process.ts'
-import { type Contender, takeTurns, type Turn } from '../turns.ts'
+import { type Contender, type Turn, takeTurns } from '../turns.ts'
 
 interface FleetSettings {
   rounds: number
@@ -57,7 +57,11 @@ async function servers(directory: string, size: number, { rounds, turnMs }: Flee
         await ask(each.server, each.server.put(database, 'key'))
       })
     }
-    add('created over HTTP, with a first durable PUT', '/s', await takeTurns(contenders, { rounds, turn: make }))
+    add(
+      'created over HTTP, with a first durable PUT',
+      '/s',
+      await takeTurns(contenders, { rounds, turn: make }),
+    )
 
     // Whoever has not made all of them is not measured on.
     const whole = contenders.filter((each) => of(each).length === size)

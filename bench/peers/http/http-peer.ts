@@ -88,7 +88,8 @@ async function stopped(child: ChildProcess): Promise<void> {
 const agent = new Agent({ keepAlive: true, maxSockets: 1 })
 
 /** Asks once, and gives the answer's text. `fetch()` would not send a `Host` of another name. */
-export async function ask(server: HttpServer, { method, path, host, body = '' }: Asked): Promise<string> {
+export async function ask(server: HttpServer, asked: Asked): Promise<string> {
+  const { method, path, host, body = '' } = asked
   const lines = server.headers.split('\r\n').filter(Boolean)
   const text = numbered(body)
   const headers = {
@@ -98,15 +99,23 @@ export async function ask(server: HttpServer, { method, path, host, body = '' }:
   }
   const address = { host: '127.0.0.1', port: server.port, agent }
   const sent = request({ ...address, method, path: numbered(path), headers }).end(text)
-  const [response] = (await once(sent, 'response')) as [IncomingMessage]
+  let response: IncomingMessage
+  try {
+    ;[response] = (await once(sent, 'response')) as [IncomingMessage]
+  } catch (error) {
+    // Servers close connections that rest for long, as between turns.
+    if (sent.reusedSocket && (error as NodeJS.ErrnoException).code === 'ECONNRESET')
+      return await ask(server, asked)
+    throw error
+  }
   const answer = Buffer.concat(await response.toArray()).toString()
   const { statusCode = 0 } = response
   if (statusCode >= 300) throw new Error(`${method} ${path} answered ${statusCode}: ${answer.slice(0, 200)}`)
   return answer
 }
 
-let asked = 0
+let numbers = 0
 
 function numbered(text: string): string {
-  return text.replaceAll('$k', '7').replaceAll('$n', () => String(asked++))
+  return text.replaceAll('$k', '7').replaceAll('$n', () => String(numbers++))
 }

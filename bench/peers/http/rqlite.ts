@@ -30,7 +30,10 @@ export const peer: HttpPeer = {
       headers: '',
       createDatabase: async () => {
         await ask(server, { method: 'GET', path: '/readyz' })
-        await ask(server, sql('CREATE TABLE IF NOT EXISTS kv (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID', []))
+        await ask(
+          server,
+          sql('CREATE TABLE IF NOT EXISTS kv (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID', []),
+        )
         return 'the one'
       },
       get: (_, key) => sql(GET, [key]),

@@ -15,7 +15,7 @@ const CONNECTIONS = 32
 /** Of a database: what `$k` can be. */
 export const KEYS = 1_000
 
-export const HTTP_PEERS: Record<string, HttpPeer> = { cellstore, bare, rqlite, workerd, sqld }
+const HTTP_PEERS: Record<string, HttpPeer> = { cellstore, bare, rqlite, workerd, sqld }
 
 /** A server that runs, and a process that asks it. */
 export class ServerContender implements Contender {
@@ -107,4 +107,3 @@ export async function assertKeeps(server: HttpServer, database: string): Promise
   const answer = await ask(server, server.get(database, 'key:$k'))
   if (!answer.includes('vvvv')) throw new Error(`it does not give what was put: ${answer.slice(0, 200)}`)
 }
-

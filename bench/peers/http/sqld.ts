@@ -42,7 +42,10 @@ export const peer: HttpPeer = {
           ask({ ...server, port: admin }, { method: 'POST', path, body: JSON.stringify(body) })
         await post(`/v1/namespaces/${database}/create`, {})
         await post(`/v1/namespaces/${database}/config`, { ...UNBLOCKED, durability_mode: 'strong' })
-        await ask(server, sql(database, 'CREATE TABLE kv (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID', []))
+        await ask(
+          server,
+          sql(database, 'CREATE TABLE kv (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID', []),
+        )
         return database
       },
       get: (database, key) => sql(database, GET, [key]),

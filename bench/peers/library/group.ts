@@ -1,7 +1,7 @@
 import path from 'node:path'
 import type { Outcome, Row } from '../results.ts'
 import { StoreProcess } from '../store-process.ts'
-import { takeTurns, type Turn } from '../turns.ts'
+import { type Turn, takeTurns } from '../turns.ts'
 import { WORKS } from './works.ts'
 
 export const LIBRARY_PEERS = {
@@ -31,7 +31,10 @@ export async function compareLibraries(
   try {
     for (const name of names) {
       const file = LIBRARY_PEERS[name]
-      const contender = new StoreProcess(name, program, [path.join(import.meta.dirname, file), path.join(directory, file)])
+      const contender = new StoreProcess(name, program, [
+        path.join(import.meta.dirname, file),
+        path.join(directory, file),
+      ])
       const reason = await contender.ready()
       if (reason === undefined) contenders.push(contender)
       else {
@@ -52,7 +55,12 @@ export async function compareLibraries(
         warmUp: (each) => each.turn({ work, ms: turnMs }),
         turn: async (each) => (await each.turn({ work, ms: turnMs })) as Turn,
       })
-      rows.push({ group: 'library', what: work, unit: '/s', contenders: { ...measured, ...unable, ...absent } })
+      rows.push({
+        group: 'library',
+        what: work,
+        unit: '/s',
+        contenders: { ...measured, ...unable, ...absent },
+      })
     }
     return rows
   } finally {

@@ -34,7 +34,8 @@ export function rows(): [number, string, number, string][] {
 }
 
 /** Entries as a program without a library for them would keep them. */
-export const ENTRIES = 'CREATE TABLE kv (key TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID'
+export const ENTRIES =
+  'CREATE TABLE kv (key TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID'
 export const GET = 'SELECT value FROM kv WHERE key = ?'
 export const PUT = 'INSERT INTO kv VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value'
 export const INCR =

@@ -12,7 +12,14 @@ export const peer: LibraryPeer = {
     `Redis ${/v=(\S+)/.exec(programVersion(program(), '--version'))?.[1]}, appendfsync always; ${packageVersion('redis')}`,
   async open(directory) {
     const port = await freePort()
-    const settings = { port, bind: '127.0.0.1', dir: directory, appendonly: 'yes', appendfsync: 'always', save: '' }
+    const settings = {
+      port,
+      bind: '127.0.0.1',
+      dir: directory,
+      appendonly: 'yes',
+      appendfsync: 'always',
+      save: '',
+    }
     const args = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, String(value)])
     const server = spawn(program(), args, { stdio: 'ignore' })
     const client = createClient({ socket: { host: '127.0.0.1', port } })

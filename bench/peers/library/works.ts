@@ -41,7 +41,8 @@ export async function fill(store: LibraryStore): Promise<void> {
   if ((await store.get?.(HOT[0] as string)) !== last) throw new Error('it does not give what was put')
 }
 
-async function oneAtATime(ms: number, run: (i: number) => unknown): Promise<Turn> {
+/** Runs it again and again, each after the other's end. */
+export async function oneAtATime(ms: number, run: (i: number) => unknown): Promise<Turn> {
   const times: number[] = []
   let count = 0
   const started = performance.now()
