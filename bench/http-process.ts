@@ -68,6 +68,7 @@ async function start(args: string[], logFile?: string): Promise<Served> {
     key: first_key?.key ?? '',
     pid: child.pid as number,
     stop: async () => {
+      if (child.exitCode !== null || child.signalCode !== null) return child.exitCode
       const exited = once(child, 'exit')
       child.kill('SIGTERM')
       const [code] = await exited

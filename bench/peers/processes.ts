@@ -29,6 +29,17 @@ export function resume(pid: number): void {
   signal(pid, 'SIGCONT')
 }
 
+/** Ends all that this process started, also what is stopped. */
+export function endChildren(): void {
+  for (const child of tree(process.pid).slice(1)) {
+    try {
+      process.kill(child, 'SIGKILL')
+    } catch {
+      // It has ended in the meantime.
+    }
+  }
+}
+
 export function openFiles(pid: number): number {
   return tree(pid).reduce((sum, each) => sum + fs.readdirSync(`/proc/${each}/fd`).length, 0)
 }

@@ -8,6 +8,7 @@ import { compareServers } from './http/group.ts'
 import { compareLibraries } from './library/group.ts'
 import { installPackages } from './packages.ts'
 import { writePage } from './page.ts'
+import { endChildren } from './processes.ts'
 import { commit, machine, type Results, type Row, type Settings, writeResults } from './results.ts'
 import { table } from './table.ts'
 
@@ -44,20 +45,23 @@ if (unknown !== undefined) {
 
 installPackages()
 const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-bench-peers-'))
+// However this ends, no server stays behind.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
+process.once('exit', () => {
+  endChildren()
+  fs.rmSync(directory, { recursive: true, force: true })
+})
+
 const measured = commit()
 const rows: Row[] = []
-try {
-  for (const [name, compare] of Object.entries(GROUPS)) {
-    if (chosen.length > 0 && !chosen.includes(name)) continue
-    const folder = path.join(directory, name)
-    fs.mkdirSync(folder)
-    const added = await compare(folder, settings)
-    fs.rmSync(folder, { recursive: true, force: true })
-    rows.push(...added)
-    console.log(`\n${table(added)}`)
-  }
-} finally {
-  fs.rmSync(directory, { recursive: true, force: true })
+for (const [name, compare] of Object.entries(GROUPS)) {
+  if (chosen.length > 0 && !chosen.includes(name)) continue
+  const folder = path.join(directory, name)
+  fs.mkdirSync(folder)
+  const added = await compare(folder, settings)
+  fs.rmSync(folder, { recursive: true, force: true })
+  rows.push(...added)
+  console.log(`\n${table(added)}`)
 }
 const results: Results = {
   date: new Date().toISOString(),

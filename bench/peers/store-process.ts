@@ -37,7 +37,7 @@ export class StoreProcess implements Contender {
   }
 
   async stop(): Promise<void> {
-    if (this.#child.exitCode !== null) return
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return
     const exited = once(this.#child, 'exit')
     if (this.#child.connected) this.#child.disconnect()
     await exited

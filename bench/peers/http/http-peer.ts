@@ -78,6 +78,7 @@ function listens(port: number): Promise<boolean> {
 const STOP_MS_MAX = 10_000
 
 async function stopped(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return
   const exited = once(child, 'exit')
   child.kill('SIGTERM')
   const late = setTimeout(() => child.kill('SIGKILL'), STOP_MS_MAX)
