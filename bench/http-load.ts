@@ -6,7 +6,7 @@ export interface Load {
   method: 'GET' | 'PUT' | 'POST'
   /** Of a POST. */
   body?: string
-  /** Taken in turn. */
+  /** Taken in turn. A PUT goes on until each had one: what reads them afterwards finds all. */
   paths: string[]
   /** The lines of further headers, each with its CRLF. */
   headers: string
@@ -33,8 +33,10 @@ async function run(load: Load): Promise<LoadResult> {
   const started = performance.now()
   const until = started + load.durationMs
   const times: number[] = []
+  const least = load.method === 'PUT' ? load.paths.length : 0
+  const isOver = (now: number) => now >= until && times.length >= least
   await Promise.all(
-    Array.from({ length: load.connections }, () => ask(load.port, requests(load), until, times)),
+    Array.from({ length: load.connections }, () => ask(load.port, requests(load), isOver, times)),
   )
   const seconds = (performance.now() - started) / 1_000
   times.sort((a, b) => a - b)
@@ -58,7 +60,12 @@ function requests({ method, paths, headers, body: posted }: Load): () => string 
 
 const ANSWER_BYTES_MAX = 65_536
 
-function ask(port: number, next: () => string, until: number, times: number[]): Promise<void> {
+function ask(
+  port: number,
+  next: () => string,
+  isOver: (now: number) => boolean,
+  times: number[],
+): Promise<void> {
   return new Promise((resolve, reject) => {
     const buffer = Buffer.allocUnsafe(ANSWER_BYTES_MAX)
     let received = ''
@@ -75,8 +82,8 @@ function ask(port: number, next: () => string, until: number, times: number[]): 
       received = ''
       const now = performance.now()
       times.push(now - sent)
-      if (now < until) send()
-      else socket.end(resolve)
+      if (isOver(now)) socket.end(resolve)
+      else send()
       return true
     }
     const socket = net.connect({ port, host: '127.0.0.1', noDelay: true, onread: { buffer, callback } })
