@@ -286,7 +286,9 @@ export class CellHistory {
     }
     if (live === undefined) return
     const isShipped = live.sequence === history.sequence && live.frames <= shippedTo
-    this.#times.add(live.sequence, [[live.frames, isShipped ? history.shippedAt : this.#earliest(history, live.sequence)]])
+    this.#times.add(live.sequence, [
+      [live.frames, isShipped ? history.shippedAt : this.#earliest(history, live.sequence)],
+    ])
   }
 
   /** The time of commits in a log that this process has not timed: it has found them, or another program makes them now. */

@@ -231,7 +231,9 @@ export class Batch {
 /** What an operation results in whose COMMIT was made, and whose worker has ended in it: of a request the other results are lost. */
 function committedBy({ operation }: QueuedOperation): Outcome {
   if (operation.op === 'hold') return { ok: true, value: undefined }
-  const error = new Error('A worker ended in a COMMIT. The transaction was committed, and the results are lost.')
+  const error = new Error(
+    'A worker ended in a COMMIT. The transaction was committed, and the results are lost.',
+  )
   return { ok: false, error }
 }
 
