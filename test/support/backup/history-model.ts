@@ -334,7 +334,7 @@ export class HistoryModel {
     }
     clock.advance(1)
     const known = this.#known.get(this.#versions.at(-1)?.position.history ?? '') ?? 0
-    const shippedAt = this.#commits[known]?.until ?? 0
+    const { time: shippedFrom = 0, until: shippedAt = 0 } = this.#commits[known] ?? {}
     await this.#open(id, other)
     const digest = digestOf(this.#cell)
     const found = this.#commits.findLastIndex((commit) => commit.digest === digest)
@@ -350,10 +350,10 @@ export class HistoryModel {
     // The times of what was not shipped may be lost with the process: then they are as early as they can be.
     for (const [i, commit] of this.#commits.entries()) {
       if (i <= known) continue
-      const earliest = i <= holds ? shippedAt : Math.max(shippedAt, this.#storedAt)
+      const earliest = i <= holds ? shippedFrom : Math.max(shippedFrom, this.#storedAt)
       commit.time = Math.min(commit.time, earliest)
     }
-    this.#last = Math.max(this.#storedAt, shippedAt, this.#line())
+    this.#last = Math.max(this.#storedAt, shippedFrom, this.#line())
     // Before anything is collected the log may be longer again than it was.
     for (let i = writes; i > 0; i--) this.#commit(() => this.#change(6_000))
     await this.#ship()
