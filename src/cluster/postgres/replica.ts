@@ -26,6 +26,8 @@ const TABLES = `
   CREATE TABLE cluster_versions (version INTEGER PRIMARY KEY, id TEXT NOT NULL) STRICT;
 `
 const VERSION_KEY = 'cluster_version'
+/** How many changes the catalog had had by then: more, and somebody has changed it beside the cluster. */
+const CHANGES_KEY = 'cluster_changes'
 /** From the next version on, the end of the log is whole. */
 const FLOOR_KEY = 'cluster_floor'
 /** So many changes are kept. */
@@ -39,7 +41,8 @@ export class Replica {
   constructor(catalog: Catalog) {
     this.catalog = catalog
     catalog.ensure('cluster_versions', TABLES)
-    this.#version = Number(catalog.meta(VERSION_KEY) ?? 0)
+    const isAsItWas = catalog.meta(CHANGES_KEY) === String(catalog.changes)
+    this.#version = isAsItWas ? Number(catalog.meta(VERSION_KEY) ?? 0) : 0
   }
 
   /** The newest change that the catalog has; 0: none of the cluster's. It only goes up, but for {@link load}. */
@@ -78,6 +81,7 @@ export class Replica {
       run('DELETE FROM cluster_versions WHERE version <= ?', floor)
       if (!isWhole) this.#setMeta(FLOOR_KEY, before)
       this.#setMeta(VERSION_KEY, last.version)
+      this.#setMeta(CHANGES_KEY, this.catalog.changes)
     })
     this.#version = last.version
     await absorbed
@@ -101,6 +105,7 @@ export class Replica {
       this.catalog.prepare('INSERT OR REPLACE INTO cluster_versions VALUES (?, ?)').run(version, id)
       this.#setMeta(FLOOR_KEY, version)
       this.#setMeta(VERSION_KEY, version)
+      this.#setMeta(CHANGES_KEY, this.catalog.changes)
     })
     this.#version = version
   }
