@@ -32,11 +32,14 @@ const CHANGES_KEY = 'cluster_changes'
 const FLOOR_KEY = 'cluster_floor'
 /** So many changes are kept. */
 const CHANGES_KEPT = 10_000
+const LOAD_CACHE_KIB = 131_072
 
 /** A node's catalog as a copy of the cluster's: how far it has come, and the last changes that it has seen. */
 export class Replica {
   readonly catalog: Catalog
   #version: number
+  /** The page cache as it was before a {@link load}. */
+  #cacheSize: number | undefined
 
   constructor(catalog: Catalog) {
     this.catalog = catalog
@@ -89,6 +92,10 @@ export class Replica {
 
   /** Begins anew, with all rows of the cluster: some at a time, in the order of their versions. */
   async load(rows: readonly LoggedRow[], isFirst: boolean): Promise<void> {
+    const pragma = this.catalog.prepare('PRAGMA cache_size').pluck()
+    this.#cacheSize ??= this.catalog.read(() => pragma.get()) as number
+    // The rows come in the order of none of the indexes: pages that do not fit are written again and again.
+    this.catalog.database.exec(`PRAGMA cache_size = -${LOAD_CACHE_KIB}`)
     await this.catalog.absorb(rows, () => {
       if (!isFirst) return
       this.catalog.removeShared()
@@ -108,6 +115,8 @@ export class Replica {
       this.#setMeta(CHANGES_KEY, this.catalog.changes)
     })
     this.#version = version
+    if (this.#cacheSize !== undefined) this.catalog.database.exec(`PRAGMA cache_size = ${this.#cacheSize}`)
+    this.#cacheSize = undefined
   }
 
   /** What came after a version; undefined if some of it is kept no longer. */
