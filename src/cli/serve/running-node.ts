@@ -88,10 +88,10 @@ export class RunningNode {
           flags.json === true,
         ),
       )
-      if (firstKey !== undefined) core.firstKey.shown()
       if (node.#owner !== undefined) core.publishSocket(node.#owner.path)
       logServing(log, address, flags.host)
       if (metricsAddress !== undefined) log.info({ address: metricsAddress }, 'metrics are served')
+      if (firstKey !== undefined) await core.durably(() => core.firstKey.shown())
       return node
     } catch (error) {
       await node.stop({ drainMs: flags.drain })

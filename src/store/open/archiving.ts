@@ -82,8 +82,8 @@ export function archivingInProcess(
   const shipping = shippingSettings(settings)
   const record = (id: string) => core.findCell(id)
   const isDeleted = (id: string, committedAt: number) => core.isDeleted(id, committedAt)
-  const restored = (id: string, manifest: ManifestHead) => {
-    core.lifecycle.restored(id, manifest)
+  const restored = async (id: string, manifest: ManifestHead) => {
+    await core.recordRestored(id, manifest)
     upkeep.cellRestored(id)
   }
   const needsBase = (id: string, reason: BaseReason) => upkeep.needsBase(id, reason)
