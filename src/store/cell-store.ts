@@ -31,6 +31,7 @@ import { type Archiving, archivingInProcess } from './open/archiving.ts'
 import type { Cell } from './open/cell.ts'
 import { LocalCells } from './open/local-cells.ts'
 import type { ConfirmOptions } from './open/replication.ts'
+import { hostInProcess, type RangeHost } from './residence/range-host.ts'
 import {
   CLOSE,
   type CloseOptions,
@@ -63,13 +64,14 @@ export class CellStore implements CellDirectory {
   readonly #upkeep: Upkeep
   /** Undefined without an object store. */
   readonly #archiving: Archiving<Archiver> | undefined
+  /** @internal */
+  readonly host: RangeHost | undefined
   #closing: Promise<void> | undefined
 
   private constructor(core: StoreCore) {
     const { paths, settings, hints, cellsFolder, destination } = core
-    const upkeep = new Upkeep(core)
     this.core = core
-    this.#upkeep = upkeep
+    this.#upkeep = new Upkeep(core)
     this.#cells = new LocalCells({
       paths,
       spool: core.spool,
@@ -78,13 +80,14 @@ export class CellStore implements CellDirectory {
       folder: cellsFolder,
       changes: destination,
       record: (id) => core.findCell(id),
-      expiryNoted: (id, expiresAt) => upkeep.expiryNoted(id, expiresAt),
+      expiryNoted: (id, expiresAt) => this.#upkeep.expiryNoted(id, expiresAt),
       commits: core.changes,
       recover: destination && ((id) => this.backups.ensureLocal(id)),
       replicated: (id, options) => this.#replicated(id, options),
     })
     core.guard?.lost.listen((error) => this.#takenOver(error))
-    this.#archiving = archivingInProcess(core, this.#cells, upkeep)
+    this.#archiving = archivingInProcess(core, this.#cells, this.#upkeep)
+    this.host = hostInProcess(core, this.#archiving, this.#cells, this.#upkeep)
   }
 
   /**
@@ -459,8 +462,7 @@ export class CellStore implements CellDirectory {
   }
 
   #created({ id, replayed }: CreatedCell): Cell & { replayed?: true } {
-    const cell = this.#cells.handle(id)
-    return replayed === undefined ? cell : Object.assign(cell, { replayed })
+    return Object.assign(this.#cells.handle(id), replayed && { replayed })
   }
 
   /** {@link close}, for `await using`. */

@@ -10,14 +10,19 @@ import type { EpochGuard } from '../backup/fence/epoch-guard.ts'
 import { remoteRefused } from '../backup/fence/epoch-holder.ts'
 import type { CallOptions, ObjectStore } from '../backup/object-store/object-store.ts'
 import type { BackgroundRecovery } from '../backup/recovery/background-recovery.ts'
+import { findLastLog } from '../backup/shipping/stored/last-log.ts'
 import type { VerificationTable } from '../backup/verify/verification-table.ts'
+import type { LogNumber } from '../backup/versions/object-keys.ts'
 import type { Retention } from '../backup/versions/retention/retention.ts'
+import type { Stamps } from '../backup/versions/stamps.ts'
 import { runAll } from '../base/async/run-all.ts'
 import type { Clock } from '../base/clock.ts'
 import { Turns } from '../base/fairness/turns.ts'
 import type { StorePaths } from '../base/files/store-paths.ts'
 import { type Paged, paged } from '../base/paging.ts'
 import { AccountQuotas } from '../catalog/account-quotas.ts'
+import { type RangeSpan, type Tenure, tenuresOf } from '../catalog/assignment/assignment.ts'
+import type { Ownership } from '../catalog/assignment/ownership.ts'
 import { Catalog, type CatalogSchema, UnknownCells } from '../catalog/catalog.ts'
 import {
   CELLS_SCHEMA,
@@ -49,6 +54,8 @@ import { CellNames } from './cells/cell-names.ts'
 import { Spool } from './cells/spool-files.ts'
 import { CellFiles } from './open/cell-files.ts'
 import { UnreadableCells } from './open/unreadable-cells.ts'
+import { LocalTenures } from './residence/local-tenures.ts'
+import { Residence } from './residence/residence.ts'
 import { checkCanBeRemote, databaseSettings, type StoreSettings } from './settings/settings.ts'
 import type { StoreOptions } from './settings/store-options.ts'
 import { CellsFolder } from './start/cells-folder.ts'
@@ -68,6 +75,10 @@ export class StoreCore implements CellDirectory {
   readonly observed: StoreObservations
   readonly census: CellCensus
   readonly settings: StoreSettings
+  /** Which cells are this node's. */
+  readonly ownership: Ownership
+  readonly residence: Residence
+  readonly tenures: LocalTenures
   readonly state: LocalState
   readonly files: CellFiles
   readonly unreadable: UnreadableCells
@@ -103,7 +114,7 @@ export class StoreCore implements CellDirectory {
   readonly #unknownCells: UnknownCells
   #closing: Promise<void> | undefined
 
-  constructor({ paths, lock, entry, recoveredCatalog, ...given }: StoreParts) {
+  constructor({ paths, lock, entry, ownership, recoveredCatalog, ...given }: StoreParts) {
     const accountOf = (id: string) => this.registry.find(id)?.accountId
     const observed = new StoreObservations(given.settings, given.objectStore, accountOf)
     const { settings, objectStore } = observed
@@ -120,11 +131,15 @@ export class StoreCore implements CellDirectory {
     this.#lock = lock
     this.#objectStore = objectStore
     this.#entry = entry
+    this.ownership = ownership
+    this.residence = new Residence(ownership)
+    this.tenures = new LocalTenures(paths)
     this.guard = entry?.guard
     const catalogSettings = { ...databaseSettings(settings, 'full'), sqlPolicy: 'trusted' } as const
     const failed = (err: unknown) => log.error({ err }, 'upkeep of the catalog failed')
     this.#catalog = new Catalog(paths.catalog, catalogSettings, CATALOG_SCHEMA.upgrades, failed)
     let state: LocalState | undefined
+    entry?.setStore(this.#catalog.storeId)
     try {
       state = new LocalState(paths.localState, objectStore?.url)
       this.state = state
@@ -150,12 +165,14 @@ export class StoreCore implements CellDirectory {
       this.#removeLeft({ newCells, deletionNotes, isOldCatalog: recoveredCatalog !== undefined })
       const unfinished = new UnfinishedCells(newCells)
       const { registry, files, unreadable } = this
-      this.census = new CellCensus({ registry, files, unreadable, paths, clock })
+      this.census = new CellCensus({ registry, files, unreadable, paths, residence: this.residence, clock })
       this.hints = new ExpiryHints(this.state)
       const { accounts, turns, cellsFolder } = this
       const idempotency = new Idempotency(this.#catalog, settings.quotas, clock)
+      const { residence } = this
       const unstored = this.#unstoredCells()
-      const parts = { accounts, registry, idempotency, quotas, turns, files, cellsFolder, unfinished, clock }
+      const ofFiles = { files, cellsFolder, unfinished, residence, newCellId: () => ownership.newCellId() }
+      const parts = { accounts, registry, idempotency, quotas, turns, ...ofFiles, clock }
       const checkDurability = (durability: Durability) => this.#checkDurability(durability)
       const made = (id: string, accountId: string | null) => this.lifecycle.made(id, accountId)
       const creations = new CellCreations({
@@ -168,8 +185,17 @@ export class StoreCore implements CellDirectory {
       this.#creations = creations
       this.#unknownCells = new UnknownCells(this.#catalog)
       const unknownCells = this.#unknownCells
-      const start = { entry, recoveredCatalog, unknownCells, catalog: this.#catalog, state, paths, settings }
-      const cells = { registry, files, cellsFolder, unreadable }
+      const start = {
+        entry,
+        ownership,
+        recoveredCatalog,
+        unknownCells,
+        catalog: this.#catalog,
+        state,
+        paths,
+        settings,
+      }
+      const cells = { registry, files, cellsFolder, unreadable, residence }
       const stored = objectStore && newObjectStoreParts({ objectStore, ...start, ...cells })
       this.destination = stored?.destination
       this.catalogBackup = stored?.catalogBackup
@@ -195,7 +221,6 @@ export class StoreCore implements CellDirectory {
   /**
    * Opens the store in the directory or the object store. Creates a new one only if both are proven empty
    * (invariant 14).
-   *
    * @throws as `CellStore.openOrCreate`
    */
   static openOrCreate(directory: string, options: StoreOptions): Promise<StoreCore> {
@@ -225,6 +250,18 @@ export class StoreCore implements CellDirectory {
 
   async addCell(options: CreateCellOptions = {}): Promise<CreatedCell> {
     return this.#made(await this.#creations.createAside(options))
+  }
+
+  /** Undefined without a cluster. */
+  tenuresOf(id: string): Tenure[] | undefined {
+    const { assignment } = this.ownership
+    return assignment && tenuresOf(assignment, id)
+  }
+
+  /** Undefined without a cluster. */
+  stampsOf(id: string): Stamps | undefined {
+    const after = this.tenuresOf(id)?.at(-1)?.stampsAfter
+    return after === undefined ? undefined : { after, bound: this.ownership.stampBound }
   }
 
   /** Whether what the cell commits is acknowledged once it is in the object store. */
@@ -362,8 +399,41 @@ export class StoreCore implements CellDirectory {
     this.#lock.publishArchiver(identity)
   }
 
-  /** Starts the catalog's backup. */
+  /** The newest object of this node's log; null if there is none. */
+  async lastLog(options: CallOptions = {}): Promise<LogNumber | null> {
+    await this.guard?.confirm(options)
+    const { guard } = this
+    if (this.#objectStore === undefined || guard?.epoch === undefined) return null
+    return (await findLastLog(this.#objectStore, guard.epoch, options)) ?? null
+  }
+
+  /** Cells of some ranges, or of all, whose files here are not of this node's present tenure: others have or may have written them since. */
+  staleCells(among?: readonly RangeSpan[]): string[] {
+    const { assignment, prefix } = this.ownership
+    return assignment === undefined ? [] : this.tenures.cellsIn(this.tenures.stale(assignment, prefix, among))
+  }
+
+  /** Sets {@link staleCells} aside: no process has them open. What comes into the ranges from here on is of the present tenure. */
+  setStaleAside(among?: readonly RangeSpan[]): void {
+    const { tenures, settings, ownership } = this
+    if (ownership.assignment === undefined) return
+    const stale = this.staleCells(among)
+    for (const id of stale) this.lifecycle.forgetLocal(id)
+    if (stale.length > 0) {
+      const folder = tenures.setAside(
+        stale,
+        new Date(settings.clock.now()).toISOString().replaceAll(/[-:]/g, ''),
+      )
+      const message =
+        'files of cells that other nodes had since are set aside; remove them when nobody needs them'
+      settings.log.warn({ folder, cells: stale.length }, message)
+    }
+    tenures.note(ownership.assignment, ownership.prefix, among)
+  }
+
+  /** Starts the catalog's backup. No cell was opened before. */
   start(): void {
+    this.setStaleAside()
     this.catalogBackup?.start()
   }
 

@@ -17,6 +17,7 @@ import { checkPath } from '../../base/files/path-argument.ts'
 import { newCellId, StorePaths } from '../../base/files/store-paths.ts'
 import { assertSupportedRuntime } from '../../base/machine/runtime.ts'
 import type { Limits } from '../../base/options/limits.ts'
+import { EVERYTHING_IS_HERE, type Ownership } from '../../catalog/assignment/ownership.ts'
 import { Catalog, type CatalogSchema } from '../../catalog/catalog.ts'
 import { DirectoryLock, endLeftWorkers } from '../../catalog/directory-lock.ts'
 import { RememberedObjectStore } from '../../catalog/remembered-object-store.ts'
@@ -40,6 +41,7 @@ export interface StoreParts {
   objectStore: ObjectStore | undefined
   /** Undefined without an object store. */
   entry: PrefixEntry | undefined
+  ownership: Ownership
   /** If the catalog came back from a backup in this start. */
   recoveredCatalog?: RecoveredCatalog | undefined
 }
@@ -69,6 +71,7 @@ export async function startStore<T extends StartedStore>(
   assertSupportedRuntime()
   checkPath(directory, { field: 'directory', code: 'invalid_setting' })
   const settings = resolveSettings(options)
+  const { ownership = EVERYTHING_IS_HERE } = options
   checkSchedule(options)
   const paths = new StorePaths(directory)
   const isLocal = exists(paths.catalog)
@@ -87,7 +90,7 @@ export async function startStore<T extends StartedStore>(
     if (lock.leftWorkers.length > 0) lock.publishWorkers([])
     endUnfinished(paths)
     const remembered = RememberedObjectStore.read(paths)
-    entry = objectStore && new PrefixEntry(objectStore, remembered, lock, settings)
+    entry = objectStore && new PrefixEntry(objectStore, remembered, lock, settings, ownership.prefix)
     await checkRemembered(remembered, entry, settings)
     const { isFirst, isEntered, recoveredCatalog } = await bringUpCatalog(
       mode,
@@ -97,7 +100,7 @@ export async function startStore<T extends StartedStore>(
       schema,
     )
     isClaimed = isFirst && objectStore !== undefined
-    store = build({ paths, settings, lock, objectStore: entry?.store, entry, recoveredCatalog })
+    store = build({ paths, settings, lock, objectStore: entry?.store, entry, ownership, recoveredCatalog })
     // Once it is clear that the cells are here, and before any is opened.
     await redoCommits(paths, settings)
     if (!isEntered) await entry?.enter(store.id)
