@@ -115,7 +115,11 @@ export async function cellPage<D extends object>(
   const { cells, nextCursor } = store.cellRecords(definedOnly(asked))
   const ids = cells.map(({ id }) => id)
   const [here, elsewhere] = await Promise.all([lookAtCells(store, ids), listed?.of(ids)])
-  const databases = cells.map((cell) => ({ ...encode(cell), ...here[cell.id], ...elsewhere?.get(cell.id) }))
+  const databases = cells.map((cell): D & Listed => ({
+    ...encode(cell),
+    ...(here[cell.id] as Listed),
+    ...elsewhere?.get(cell.id),
+  }))
   return { databases, next_cursor: nextCursor }
 }
 
