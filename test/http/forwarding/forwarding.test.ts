@@ -36,6 +36,7 @@ interface Got {
   status: number
   headers: http.IncomingHttpHeaders
   text: string
+  bytes: Buffer
   json: Record<string, unknown>
 }
 
@@ -63,14 +64,31 @@ function ask(path: string, { method = 'GET', headers = {}, body, at = port }: Se
       response.on('data', (piece: Buffer) => pieces.push(piece))
       response.on('error', reject)
       response.on('end', () => {
-        const text = Buffer.concat(pieces).toString()
+        const bytes = Buffer.concat(pieces)
+        const text = bytes.toString()
         const { statusCode: status = 0, headers } = response
         const json = /json/.test(headers['content-type'] ?? '') ? JSON.parse(text) : {}
-        resolve({ status, headers, text, json })
+        resolve({ status, headers, text, bytes, json })
       })
     })
     request.end(body)
   })
+}
+
+/** A stream of changes that has begun. */
+async function openChanges(at: number): Promise<{ request: http.ClientRequest; seen: { text: string } }> {
+  const options = { host: '127.0.0.1', port: at, path: bench.fill('/v1/databases/{cell}/changes') }
+  const request = http.get({ ...options, headers: { 'x-api-key': bench.key }, agent: false })
+  const seen = { text: '' }
+  request.on('error', () => {})
+  request.on('response', (response) => {
+    response.on('error', () => {})
+    response.setEncoding('utf8').on('data', (piece) => {
+      seen.text += piece
+    })
+  })
+  await until(() => seen.text.includes('retry:'), 'the stream begins')
+  return { request, seen }
 }
 
 const KEY = '/v1/databases/{cell}/kv/k'
@@ -157,20 +175,10 @@ describe('a request at a node that does not have the cell', () => {
       return changes
     }
     await serve(owner, { service })
-    const options = { host: '127.0.0.1', port, path: bench.fill('/v1/databases/{cell}/changes') }
-    const request = http.get({ ...options, headers: { 'x-api-key': bench.key }, agent: false })
-    let text = ''
-    request.on('error', () => {})
-    request.on('response', (response) => {
-      response.on('error', () => {})
-      response.setEncoding('utf8').on('data', (piece) => {
-        text += piece
-      })
-    })
-    await until(() => text.includes('retry:'), 'the stream begins')
+    const { request, seen } = await openChanges(port)
     expect(streams.size).toBe(1)
     bench.store.openCell(bench.cell).kv.put('k', 'Ann')
-    await until(() => text.includes('"keys":["k"]'), 'the change comes')
+    await until(() => seen.text.includes('"keys":["k"]'), 'the change comes')
     request.destroy()
     await until(() => streams.size === 0, 'the node that has the cell sees that the client has left')
   })
@@ -394,20 +402,12 @@ describe('a node for which nobody vouches (C4)', () => {
 
   test('sends no more of what it has begun', async () => {
     const at = await serve(owner)
-    const options = { host: '127.0.0.1', port: at, path: bench.fill('/v1/databases/{cell}/changes') }
-    const request = http.get({ ...options, headers: { 'x-api-key': bench.key }, agent: false })
-    let text = ''
-    request.on('response', (response) =>
-      response.setEncoding('utf8').on('data', (piece) => {
-        text += piece
-      }),
-    )
-    await until(() => text.includes('retry:'), 'the stream begins')
+    const { seen } = await openChanges(at)
     owner.hasLease = false
     bench.store.openCell(bench.cell).kv.put('k', 'secret')
-    await until(() => text.includes('event: end'), 'the stream ends')
-    expect(text).toContain('not_serving')
-    expect(text).not.toContain('"keys"')
+    await until(() => seen.text.includes('event: end'), 'the stream ends')
+    expect(seen.text).toContain('not_serving')
+    expect(seen.text).not.toContain('"keys"')
   })
 })
 
@@ -470,7 +470,7 @@ describe('a new cell', () => {
 
   test('of a database that is sent is made there, too', async () => {
     const headers = { 'content-type': 'application/vnd.sqlite3' }
-    const body = await exported()
+    const { bytes: body } = await ask('/v1/databases/{cell}/export')
     const got = await ask('/v1/databases?name=imported', { method: 'POST', headers, body })
     expect(got.status).toBe(201)
     expect(bench.store.findCell(String(got.json['id']))?.name).toBe('imported')
@@ -507,15 +507,3 @@ describe('a new cell', () => {
     expect(second.headers['cellstore-owner']).toBe(owner.self.address)
   })
 })
-
-async function exported(): Promise<Buffer> {
-  return await new Promise((resolve, reject) => {
-    const options = { host: '127.0.0.1', port, agent, path: bench.fill('/v1/databases/{cell}/export') }
-    http.get({ ...options, headers: { 'x-api-key': bench.key } }, (response) => {
-      const pieces: Buffer[] = []
-      response.on('data', (piece: Buffer) => pieces.push(piece))
-      response.on('error', reject)
-      response.on('end', () => resolve(Buffer.concat(pieces)))
-    })
-  })
-}
