@@ -5,6 +5,7 @@ import { CellError } from '../../../src/errors.ts'
 import { DEFAULT_HTTP_LIMITS } from '../../../src/http/handler-options.ts'
 import type { NodeServerOptions } from '../../../src/http/server/node-server.ts'
 import { InProcessService } from '../../../src/service/in-process-service.ts'
+import { askNode, type Got, type Sent } from '../../support/http/ask-node.ts'
 import { Bench } from '../../support/http/bench.ts'
 import { ScriptedPeers } from '../../support/http/scripted-peers.ts'
 import { viaFetch } from '../../support/http/transports.ts'
@@ -14,7 +15,6 @@ const bench = Bench.perTest(viaFetch)
 let owner: ScriptedPeers
 let front: ScriptedPeers
 let port: number
-const agent = new http.Agent({ keepAlive: true })
 
 /** Two nodes with one catalog: the first has all cells, the second is asked. */
 beforeEach(async () => {
@@ -32,47 +32,8 @@ async function serve(cluster: ScriptedPeers, options: NodeServerOptions = {}): P
   return port
 }
 
-interface Got {
-  status: number
-  headers: http.IncomingHttpHeaders
-  text: string
-  bytes: Buffer
-  json: Record<string, unknown>
-}
-
-interface Sent {
-  method?: string
-  headers?: Record<string, string>
-  body?: string | Buffer
-  at?: number
-}
-
-function ask(path: string, { method = 'GET', headers = {}, body, at = port }: Sent = {}): Promise<Got> {
-  return new Promise((resolve, reject) => {
-    const type = body === undefined ? {} : { 'content-type': 'application/json' }
-    const request = http.request({
-      host: '127.0.0.1',
-      port: at,
-      agent,
-      method,
-      path: bench.fill(path),
-      headers: { 'x-api-key': bench.key, ...type, ...headers },
-    })
-    request.on('error', reject)
-    request.on('response', (response) => {
-      const pieces: Buffer[] = []
-      response.on('data', (piece: Buffer) => pieces.push(piece))
-      response.on('error', reject)
-      response.on('end', () => {
-        const bytes = Buffer.concat(pieces)
-        const text = bytes.toString()
-        const { statusCode: status = 0, headers } = response
-        const json = /json/.test(headers['content-type'] ?? '') ? JSON.parse(text) : {}
-        resolve({ status, headers, text, bytes, json })
-      })
-    })
-    request.end(body)
-  })
+function ask(path: string, { at = port, headers, ...sent }: Sent & { at?: number } = {}): Promise<Got> {
+  return askNode(at, bench.fill(path), { ...sent, headers: { 'x-api-key': bench.key, ...headers } })
 }
 
 /** A stream of changes that has begun. */
