@@ -27,7 +27,9 @@ import {
   takeTurn,
 } from '../core/action.ts'
 import { fingerprintOf, IDEMPOTENCY_HEADER, parseIdempotencyKey } from '../core/idempotency.ts'
-import { branchCell, sourceField } from './branch-actions.ts'
+import { checkIsHere } from '../forwarding/elsewhere.ts'
+import type { Listed } from '../forwarding/listed-elsewhere.ts'
+import { branchCell, decodeSource, sourceField } from './branch-actions.ts'
 import { logCellChange } from './change-log.ts'
 
 const COLLECTION = '/v1/databases'
@@ -50,11 +52,15 @@ export const createCell = accountActionWith(
             key: parseIdempotencyKey(header),
             fingerprint: fingerprintOf(body),
           }
+    // The first request may have been another node's.
+    if (idempotency !== undefined) await context.cluster?.catchUp()
     const { store } = context
     const named = { name: body.name ?? undefined, idempotency }
+    if (body.from != null) checkIsHere(context.cluster, decodeSource(body.from).cellId)
     const { id, replayed } =
       body.from == null ? await createEmpty(call, named) : await branchCell(call, body.from, named)
-    if (!replayed) logCellChange(call, 'a cell is created', id)
+    if (replayed) checkIsHere(context.cluster, id)
+    else logCellChange(call, 'a cell is created', id)
     if (body.from == null) await context.service.confirmCell(id)
     // A repetition gets the first answer: the cell may have another name by now.
     const record = { ...(store.findCell(id) as CellRecord), name: named.name ?? null }
@@ -98,7 +104,7 @@ export const listCells = accountActionWithQuery(
 
 /** A page of cells: of those that exist, or of those that were deleted. */
 export async function cellPage<D extends object>(
-  { store, limits }: HttpContext,
+  { store, limits, listed }: HttpContext,
   query: Query<'name' | 'deleted' | 'cursor' | 'limit'>,
   accountId: string | undefined,
   encode: (cell: CellRecord) => D,
@@ -107,13 +113,30 @@ export async function cellPage<D extends object>(
   const deleted = query.flag('deleted')
   const asked = { accountId, name: query.text('name'), deleted, cursor: query.text('cursor'), limit }
   const { cells, nextCursor } = store.cellRecords(definedOnly(asked))
-  const looks = await store.lookAt(cells.map(({ id }) => id))
-  const databases = cells.map((cell, i) => {
-    const { sizeBytes = 0, isQuarantined = false } = looks[i] ?? {}
-    const status = cell.deletedAt === null ? { status: statusOf(isQuarantined) } : {}
-    return { ...encode(cell), ...status, size_bytes: sizeBytes }
-  })
+  const ids = cells.map(({ id }) => id)
+  const [here, elsewhere] = await Promise.all([lookAtCells(store, ids), listed?.of(ids)])
+  const databases = cells.map((cell): D & Listed => ({
+    ...encode(cell),
+    ...(here[cell.id] as Listed),
+    ...elsewhere?.get(cell.id),
+  }))
   return { databases, next_cursor: nextCursor }
+}
+
+/** What only the node that has the cells can tell of them, by their ids. */
+export async function lookAtCells(
+  store: CellDirectory,
+  ids: readonly string[],
+): Promise<Record<string, Listed>> {
+  const looks = await store.lookAt(ids)
+  return Object.fromEntries(
+    ids.map((id, i) => {
+      const { sizeBytes = 0, isQuarantined = false } = looks[i] ?? {}
+      const isDeleted = store.findCell(id)?.deletedAt != null
+      const status = isDeleted ? {} : { status: statusOf(isQuarantined) }
+      return [id, { ...encodeStored(store, { id }), ...status, size_bytes: sizeBytes }]
+    }),
+  )
 }
 
 export const getCell = cellAction(async (call) => {
@@ -123,7 +146,9 @@ export const getCell = cellAction(async (call) => {
   const status = encodeStatus(quarantine)
   const { store } = call.context
   const stored = { ...encodeStored(store, call.cell), ...(await lastBackup(call)) }
-  return ok({ ...encodeCell(call.cell), ...status, size_bytes: sizeBytes, ...stored })
+  const { cluster } = call.context
+  const node = cluster && { node: { id: cluster.self.nodeId, address: cluster.self.address } }
+  return ok({ ...encodeCell(call.cell), ...status, size_bytes: sizeBytes, ...stored, ...node })
 })
 
 const renameSchema = z.strictObject({ name: name.nullable() })
@@ -166,7 +191,7 @@ export function encodeListed(
 /** What this machine knows of what is stored of the cell, without a question to the object store. */
 function encodeStored(
   store: CellDirectory,
-  { id }: CellRecord,
+  { id }: Pick<CellRecord, 'id'>,
 ): Pick<DescribedCellDocument, 'backed_up_to' | 'last_stored_at' | 'last_proven'> {
   const proof = store.retention?.lastProven(id)
   return {
