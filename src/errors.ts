@@ -69,6 +69,8 @@ export const ERROR_KINDS = {
   object_store_in_use: 'conflict',
   store_outdated: 'conflict',
   taken_over: 'closed',
+  // Many nodes
+  cluster_unavailable: 'retry',
   // Accounts and API keys
   quota_exceeded: 'request',
   unauthorized: 'request',

@@ -23,6 +23,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ['service'],
   ['workers', 'http'],
   ['metrics'],
+  ['cluster'],
   ['cli'],
   ['index'],
   ['testing', 'adapters'],
@@ -58,6 +59,7 @@ const PACKAGE_HOMES: readonly { packages: RegExp; home: string }[] = [
   { packages: /^better-sqlite3(\/|$)/, home: 'src/engine/sqlite.ts' },
   { packages: /^(@aws-sdk|@smithy)\//, home: 'src/backup/object-store/s3/' },
   { packages: /^prom-client(\/|$)/, home: 'src/metrics/' },
+  { packages: /^pg(\/|$)/, home: 'src/cluster/postgres/' },
   { packages: /^(commander|cli-progress|string-width)(\/|$)/, home: 'src/cli/' },
   ...['drizzle-orm', 'keyv', 'kysely', 'unstorage'].map((name) => ({
     packages: new RegExp(`^${name}(/|$)`),

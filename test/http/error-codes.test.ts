@@ -47,6 +47,7 @@ const NOT_REACHED: Partial<Record<CellErrorCode, string>> = {
   invalid_setting: 'opening a store only',
   unsupported_runtime: 'opening a store only',
   object_store_mismatch: 'opening a store only',
+  cluster_unavailable: 'many nodes only',
   node_unreachable: 'the command line only',
   name_ambiguous: 'the library and the command line only',
   object_exists: 'backups take another version by themselves',
@@ -116,6 +117,7 @@ const DOCUMENTED: [status: number, codes: CellErrorCode[]][] = [
     503,
     [
       'object_store_unavailable',
+      'cluster_unavailable',
       'not_replicated',
       'cell_restoring',
       'cells_missing',

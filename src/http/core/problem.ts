@@ -60,6 +60,7 @@ export const STATUS_OF_CODE: Readonly<Record<CellErrorCode, number>> = {
   object_store_in_use: 500,
   store_outdated: 500,
   taken_over: 503,
+  cluster_unavailable: 503,
   quota_exceeded: 403,
   unauthorized: 401,
   forbidden: 403,
