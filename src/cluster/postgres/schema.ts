@@ -41,6 +41,7 @@ const MIGRATIONS: readonly string[] = [
     state TEXT NOT NULL, -- alive, leaving or dead
     seen_version BIGINT NOT NULL DEFAULT 0,
     stamp_bound BIGINT NOT NULL DEFAULT 0, -- epoch milliseconds
+    busy_cells BIGINT NOT NULL DEFAULT 0,
     handed_in TEXT, -- the incarnation to which it has handed in what it had beyond the head
     started_at BIGINT NOT NULL -- epoch milliseconds
   );
