@@ -5,7 +5,7 @@ import { bufferBody, type ObjectStore } from '../../backup/object-store/object-s
 import { findLastLog } from '../../backup/shipping/stored/last-log.ts'
 import { fenceKey, type LogNumber } from '../../backup/versions/object-keys.ts'
 import type { Clock } from '../../base/clock.ts'
-import { CellError, isCellError } from '../../errors.ts'
+import { isCellError } from '../../errors.ts'
 
 const ATTEMPTS_MAX = 20
 
@@ -32,12 +32,11 @@ export class ForeignPrefix {
   /** Puts the next fence: its node sees it before it acknowledges anything more in `remote`. @returns its epoch */
   async fence(): Promise<number> {
     const instance = randomUUID()
-    const { here } = { here: this.#here }
     for (let attempt = 1; ; attempt++) {
       const epoch = ((await readTail(this.#store, [], {}))?.epoch ?? 0) + 1
       const written_at = new Date(this.#clock.now()).toISOString()
       // Nobody waits for a sign of this one.
-      const record = { ...here, epoch, sequence: 0, instance, written_at, lease_ms: 0, closed: true }
+      const record = { ...this.#here, epoch, sequence: 0, instance, written_at, lease_ms: 0, closed: true }
       try {
         await this.#store.put(fenceKey(epoch), bufferBody(encodeRecord(record)))
         return epoch
@@ -55,14 +54,5 @@ export class ForeignPrefix {
    */
   async lastLog(fence: number): Promise<LogNumber | null> {
     return (await findLastLog(this.#store, fence - 1)) ?? null
-  }
-
-  /** @throws `object_store_error` if the object store lets two nodes put the same object */
-  async assertCreatesOnce(): Promise<void> {
-    if ((await this.#store.createsOnlyOnce?.()) === false)
-      throw new CellError(
-        'invalid_setting',
-        `${this.#store.url} does not honour conditional writes, so several nodes can't share it. Use an object store that does.`,
-      )
   }
 }

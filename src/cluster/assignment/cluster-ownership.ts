@@ -1,0 +1,115 @@
+import { Emitter } from '../../base/async/emitter.ts'
+import { newCellId } from '../../base/files/store-paths.ts'
+import { CellError } from '../../errors.ts'
+import type { Ownership, Peer } from '../../http/forwarding/cluster-peers.ts'
+import type { Lease } from '../membership/lease.ts'
+import { type Assignment, idInRange, rangeOf } from './assignment.ts'
+
+/** A node that has lost its lease has it back, or is taken over, in about that time. */
+const RETRY_MS = 1_000
+
+interface ClusterOwnershipParts {
+  self: Peer
+  lease: Pick<Lease, 'isValid'>
+  /** Of another node, if it is known. */
+  addressOf(nodeId: string): string | undefined
+  random: () => number
+}
+
+/** Ranges that came, and ranges that went, with an assignment. */
+interface Change {
+  gained: readonly number[]
+  lost: readonly number[]
+}
+
+/** Who has which cells, as the newest assignment says that this node knows: a number only goes up (C6). */
+export class ClusterOwnership implements Ownership {
+  /** Emitted when ranges have another owner, or begin or end to move. */
+  readonly changed = new Emitter()
+  readonly #parts: ClusterOwnershipParts
+  #assignment: Assignment | undefined
+  #own: ReadonlySet<number> = new Set()
+  #ownList: readonly number[] = []
+  readonly #handingOver = new Set<number>()
+
+  constructor(parts: ClusterOwnershipParts) {
+    this.#parts = parts
+  }
+
+  /** @throws `not_serving` before the first one is known */
+  get assignment(): Assignment {
+    if (this.#assignment === undefined) throw notServing('This node has not joined its cluster yet.')
+    return this.#assignment
+  }
+
+  /** 0: none is known. */
+  get number(): number {
+    return this.#assignment?.n ?? 0
+  }
+
+  /** This node's, ascending; also those that it is handing over. */
+  get ranges(): readonly number[] {
+    return this.#ownList
+  }
+
+  get handingOver(): ReadonlySet<number> {
+    return this.#handingOver
+  }
+
+  /** Goes by this assignment from now on, unless a newer one is known. */
+  adopt(assignment: Assignment): Change {
+    if (assignment.n <= this.number) return { gained: [], lost: [] }
+    const before = this.#own
+    this.#ownList = assignment.rangesOf(this.#parts.self.nodeId)
+    this.#own = new Set(this.#ownList)
+    this.#assignment = assignment
+    const lost = [...before].filter((range) => !this.#own.has(range))
+    for (const range of lost) this.#handingOver.delete(range)
+    this.changed.emit()
+    return { gained: this.#ownList.filter((range) => !before.has(range)), lost }
+  }
+
+  /** The cells of these ranges are nobody's until {@link adopt}, or until {@link keep}. */
+  handOver(ranges: readonly number[]): void {
+    for (const range of ranges) this.#handingOver.add(range)
+    this.changed.emit()
+  }
+
+  keep(ranges: readonly number[]): void {
+    for (const range of ranges) this.#handingOver.delete(range)
+    this.changed.emit()
+  }
+
+  isHere(cellId: string): boolean {
+    const range = rangeOf(cellId)
+    return this.#own.has(range) && !this.#handingOver.has(range)
+  }
+
+  ownerOf(cellId: string): Peer | 'here' | 'moving' {
+    const range = rangeOf(cellId)
+    if (this.#handingOver.has(range)) return 'moving'
+    if (this.#own.has(range)) return 'here'
+    const nodeId = this.#assignment?.ownerOf(range)
+    const address = nodeId === undefined ? undefined : this.#parts.addressOf(nodeId)
+    return nodeId === undefined || address === undefined ? 'moving' : { nodeId, address }
+  }
+
+  assertMayAnswer(): void {
+    if (this.#parts.lease.isValid()) return
+    throw notServing(
+      'Neither PostgreSQL nor the object store has vouched for this node of late, so another one may have its cells. What this request has changed may be kept or not.',
+    )
+  }
+
+  /** Of a cell that is made here. @throws `not_serving` if this node has no ranges */
+  newCellId(): string {
+    const free = this.#handingOver.size === 0 ? this.#ownList : this.#ownList.filter((range) => !this.#handingOver.has(range))
+    const range = free[Math.floor(this.#parts.random() * free.length)]
+    if (range === undefined) throw notServing('This node has no cells of its own yet.')
+    return idInRange(newCellId(), range)
+  }
+}
+
+function notServing(message: string): CellError {
+  return new CellError('not_serving', message, { retryAfterMs: RETRY_MS })
+}

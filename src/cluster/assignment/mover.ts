@@ -1,0 +1,140 @@
+import type { Log } from '../../base/log.ts'
+import type { CellHost } from './cell-host.ts'
+import type { AssignmentLog } from './assignment-log.ts'
+import { Assignment, type AssignmentTable, reassigned } from './assignment.ts'
+import type { ClusterOwnership } from './cluster-ownership.ts'
+
+/** A node that gets ranges. */
+export interface Target {
+  id: string
+  /** Of its objects in the bucket. */
+  prefix: string
+}
+
+export interface MoverParts {
+  self: string
+  log: Pick<AssignmentLog, 'newest' | 'put'>
+  ownership: ClusterOwnership
+  host: CellHost
+  /** Writes an assignment to the catalog, so that all nodes learn it in order. Goes on until it is there, or a newer one is. */
+  publish(assignment: Assignment): Promise<void>
+  /** Epoch milliseconds: this node stamps no version beyond that. */
+  stampBound(): number
+  logger: Log
+}
+
+/**
+ * Gives ranges of this node to others, and takes what a lost node had:
+ *
+ *     served ──release──▶ released ──put assign/<n>──▶ reassigned ──publish──▶ forgotten
+ *        ▲                   │ the number is another's, and the ranges are still here: the next number
+ *        └───────────────────┘ the release failed, and nothing was put
+ *
+ * Once a PUT was tried, nothing goes back: it may still be stored, and then the ranges are another node's (C5).
+ */
+export class Mover {
+  readonly #parts: MoverParts
+  #turn: Promise<unknown> = Promise.resolve()
+  #moving = 0
+
+  constructor(parts: MoverParts) {
+    this.#parts = parts
+  }
+
+  /** Ranges that are on their way. */
+  get moving(): number {
+    return this.#moving
+  }
+
+  /** Moves ranges of this node, one move after the other. @returns how many went @throws what the release throws */
+  async move(ranges: readonly number[], target: Target): Promise<number> {
+    return await this.#inTurn(() => this.#move(ranges, target))
+  }
+
+  /** Gives what a lost node had to others. */
+  async takeOver(
+    lost: Target,
+    end: { lastLog: Awaited<ReturnType<CellHost['release']>>['lastLog']; stampBound: number },
+    share: (ranges: readonly number[]) => ReadonlyMap<Target, readonly number[]>,
+  ): Promise<void> {
+    await this.#inTurn(async () => {
+      const put = await this.#put((newest) => {
+        const ranges = newest.rangesOf(lost.id)
+        if (ranges.length === 0) return undefined
+        const handovers = [...share(ranges)].map(([to, each]) => ({ ranges: each, to: to.id, prefix: to.prefix }))
+        const table = { ...newest.table, prefixes: { ...newest.table.prefixes, [lost.id]: lost.prefix } }
+        return reassigned(table, lost.id, handovers, end)
+      })
+      await this.#adopt(put)
+    })
+  }
+
+  /** Goes by an assignment, and begins and ends what follows from it. */
+  async #adopt(assignment: Assignment): Promise<void> {
+    const { publish } = this.#parts
+    this.learn(assignment)
+    await publish(assignment)
+  }
+
+  /** An assignment that another node has made, or this one. */
+  learn(assignment: Assignment): void {
+    const { ownership, host, logger } = this.#parts
+    const { gained, lost } = ownership.adopt(assignment)
+    if (gained.length > 0) host.acquired(gained)
+    if (lost.length === 0) return
+    host.forget(lost).catch((err: unknown) => {
+      // The next start sets them aside: they are of an ended tenure.
+      logger.warn({ err }, 'could not remove the local files of cells that are on another node now')
+    })
+  }
+
+  async #move(ranges: readonly number[], target: Target): Promise<number> {
+    const { self, ownership, host, stampBound, logger } = this.#parts
+    const own = new Set(ownership.ranges)
+    const going = ranges.filter((range) => own.has(range))
+    if (going.length === 0 || target.id === self) return 0
+    this.#moving = going.length
+    ownership.handOver(going)
+    let put: Assignment
+    try {
+      const end = await host.release(going)
+      put = await this.#put((newest) => {
+        if (!going.some((range) => newest.ownerOf(range) === self)) return undefined
+        const handover = { ranges: going, to: target.id, prefix: target.prefix }
+        return reassigned(newest.table, self, [handover], { ...end, stampBound: stampBound() })
+      })
+    } catch (error) {
+      // No PUT is under way: whoever puts one goes on until it is known what became of it.
+      ownership.keep(going)
+      host.resume(going)
+      throw error
+    } finally {
+      this.#moving = 0
+    }
+    await this.#adopt(put)
+    logger.info({ ranges: going.length, to: target.id, assignment: put.n }, 'cells were handed over')
+    return going.length
+  }
+
+  /**
+   * Puts the assignment that follows the newest one, whatever that is by then: it is worked out anew after each other one.
+   *
+   * @param next undefined: there is nothing to change
+   * @returns what holds now
+   */
+  async #put(next: (newest: Assignment) => AssignmentTable | undefined): Promise<Assignment> {
+    const { log, ownership } = this.#parts
+    for (;;) {
+      const newest = (await log.newest(ownership.number)) ?? ownership.assignment
+      const table = next(newest)
+      if (table === undefined) return newest
+      if (await log.put(table)) return new Assignment(table)
+    }
+  }
+
+  #inTurn<T>(run: () => Promise<T>): Promise<T> {
+    const turn = this.#turn.then(run)
+    this.#turn = turn.catch(() => {})
+    return turn
+  }
+}
