@@ -1,0 +1,182 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
+import type { ObjectStore } from '../../../src/backup/object-store/object-store.ts'
+import { systemClock } from '../../../src/base/clock.ts'
+import { Assignment, firstAssignment, RANGES, rangeOf } from '../../../src/cluster/assignment/assignment.ts'
+import { AssignmentLog } from '../../../src/cluster/assignment/assignment-log.ts'
+import { ClusterOwnership } from '../../../src/cluster/assignment/cluster-ownership.ts'
+import { Mover } from '../../../src/cluster/assignment/mover.ts'
+import { CellError } from '../../../src/errors.ts'
+import { tempDirectory } from '../../support/temp-directory.ts'
+import { rejectedBy } from '../../support/thrown.ts'
+
+const NO_LOG = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
+const LAST = { epoch: 2, number: 7 }
+
+let store: ObjectStore
+let root: string
+beforeEach(() => {
+  root = tempDirectory()
+  store = new FileObjectStore({ root, clock: systemClock })
+})
+afterEach(async () => await store.close())
+
+/** A node as its mover sees it; what the mover asks of its cells is noted. */
+async function newNode(id: string, log = new AssignmentLog(store, systemClock)) {
+  const calls: string[] = []
+  const count = (ranges: readonly number[]) => `${ranges.length} from ${ranges[0]}`
+  const ownership = new ClusterOwnership({
+    self: { nodeId: id, address: `http://${id}` },
+    lease: { isValid: () => true },
+    addressOf: (node) => `http://${node}`,
+    random: () => 0.5,
+  })
+  const host = {
+    release: async (ranges: readonly number[]): Promise<{ lastLog: typeof LAST | null }> => {
+      calls.push(`release ${count(ranges)}`)
+      return { lastLog: LAST }
+    },
+    resume: (ranges: readonly number[]) => void calls.push(`resume ${count(ranges)}`),
+    forget: async (ranges: readonly number[]) => void calls.push(`forget ${count(ranges)}`),
+    acquired: (ranges: readonly number[]) => void calls.push(`acquired ${count(ranges)}`),
+  }
+  const mover = new Mover({
+    self: id,
+    log,
+    ownership,
+    host,
+    publish: async ({ n }) => void calls.push(`publish ${n}`),
+    stampBound: () => 1_000,
+    logger: NO_LOG,
+  })
+  return { calls, ownership, host, mover }
+}
+
+const first = () => firstAssignment('a', '')
+const B = { id: 'b', prefix: 'nodes/b/' }
+
+describe('a planned move', () => {
+  test('the ranges are released, assigned in the bucket, then in the catalog, and only then forgotten (C5)', async () => {
+    const log = new AssignmentLog(store, systemClock)
+    expect(await log.put(first())).toBe(true)
+    const { calls, ownership, mover } = await newNode('a')
+    mover.learn((await log.newest()) as Assignment)
+    expect(await mover.move([0, 1, 2], B)).toBe(3)
+    expect(calls).toEqual(['acquired 4096 from 0', 'release 3 from 0', 'forget 3 from 0', 'publish 2'])
+    const newest = await log.newest()
+    expect(newest?.run(0)).toEqual({
+      lo: 0,
+      hi: 2,
+      tenure: 2,
+      node: 'b',
+      since: { n: 2 },
+      before: [{ tenure: 1, node: 'a', prefix: '', lastLog: LAST, stampBound: 1_000 }],
+    })
+    expect(newest?.run(3)).toMatchObject({ lo: 3, hi: 4_095, tenure: 1, node: 'a', before: [] })
+    expect(newest?.table.prefixes).toEqual({ a: '', b: 'nodes/b/' })
+    expect(ownership.ranges).toHaveLength(RANGES - 3)
+    expect(ownership.ownerOf('00100000-0000-4000-8000-000000000000')).toEqual({ nodeId: 'b', address: 'http://b' })
+  })
+
+  test('nobody has the cells meanwhile', async () => {
+    const { ownership, host, mover } = await newNode('a')
+    const log = new AssignmentLog(store, systemClock)
+    await log.put(first())
+    mover.learn((await log.newest()) as Assignment)
+    const seen: unknown[] = []
+    const look = () => seen.push(ownership.isHere('000a'), ownership.ownerOf('000a'), ownership.isHere('001a'))
+    const { release } = host
+    host.release = async (ranges) => {
+      look()
+      return await release(ranges)
+    }
+    await mover.move([0], B)
+    expect(seen).toEqual([false, 'moving', true])
+  })
+
+  test('a release that fails leaves all as it was', async () => {
+    const { calls, ownership, host, mover } = await newNode('a')
+    const log = new AssignmentLog(store, systemClock)
+    await log.put(first())
+    mover.learn((await log.newest()) as Assignment)
+    host.release = async () => {
+      throw new CellError('object_store_unavailable', 'The bucket is away.')
+    }
+    expect((await rejectedBy(mover.move([5], B))).code).toBe('object_store_unavailable')
+    expect(calls.at(-1)).toBe('resume 1 from 5')
+    expect(ownership.isHere('005')).toBe(true)
+    expect((await log.newest())?.n).toBe(1)
+  })
+
+  test('two nodes that move at once both succeed: the later one works from what the earlier one has put', async () => {
+    const log = new AssignmentLog(store, systemClock)
+    await log.put(first())
+    const a = await newNode('a')
+    const b = await newNode('b')
+    a.mover.learn((await log.newest()) as Assignment)
+    await a.mover.move([10, 11, 12], B)
+    b.mover.learn((await log.newest()) as Assignment)
+    await Promise.all([a.mover.move([20], B), b.mover.move([10], { id: 'c', prefix: 'nodes/c/' })])
+    const newest = (await log.newest()) as Assignment
+    expect(newest.n).toBe(4)
+    expect([10, 11, 20, 21].map((range) => newest.ownerOf(range))).toEqual(['c', 'b', 'b', 'a'])
+  })
+
+  test('a PUT whose answer was lost is no failure: the ranges are never served here again', async () => {
+    const log = new AssignmentLog(store, systemClock)
+    await log.put(first())
+    let puts = 0
+    const lossy: ObjectStore = Object.create(store, {
+      put: {
+        value: async (...args: Parameters<ObjectStore['put']>) => {
+          await store.put(...args)
+          if (puts++ === 0) throw new CellError('object_store_unavailable', 'No answer came.')
+        },
+      },
+    })
+    const { calls, ownership, mover } = await newNode('a', new AssignmentLog(lossy, systemClock))
+    mover.learn((await log.newest()) as Assignment)
+    expect(await mover.move([3], B)).toBe(1)
+    expect(calls).not.toContain('resume 1 from 3')
+    expect(ownership.isHere('003')).toBe(false)
+    expect((await log.newest())?.n).toBe(2)
+  })
+})
+
+describe('what a lost node had', () => {
+  test('goes to others, and ends where the node ended', async () => {
+    const log = new AssignmentLog(store, systemClock)
+    await log.put(first())
+    const { calls, mover } = await newNode('b')
+    mover.learn((await log.newest()) as Assignment)
+    const share = (ranges: readonly number[]) =>
+      new Map([
+        [B, ranges.slice(0, 4_000)],
+        [{ id: 'c', prefix: 'nodes/c/' }, ranges.slice(4_000)],
+      ])
+    await mover.takeOver({ id: 'a', prefix: '' }, { lastLog: null, stampBound: 5 }, share)
+    expect(calls).toEqual(['acquired 4000 from 0', 'publish 2'])
+    const newest = (await log.newest()) as Assignment
+    expect(newest.table.ranges).toHaveLength(2)
+    expect(newest.run(4_095)).toMatchObject({ node: 'c', before: [{ node: 'a', lastLog: null, stampBound: 5 }] })
+    // A second taker finds nothing left to do, and makes sure that the catalog has it.
+    await mover.takeOver({ id: 'a', prefix: '' }, { lastLog: null, stampBound: 9 }, share)
+    expect((await log.newest())?.n).toBe(2)
+    expect(calls.at(-1)).toBe('publish 2')
+  })
+})
+
+test('an older assignment is not gone back to (C6)', async () => {
+  const { ownership } = await newNode('a')
+  ownership.adopt(new Assignment({ ...first(), n: 3 }))
+  expect(ownership.adopt(new Assignment(firstAssignment('b', '')))).toEqual({ gained: [], lost: [] })
+  expect(ownership.number).toBe(3)
+  expect(ownership.ranges).toHaveLength(RANGES)
+})
+
+test('a new cell is in a range of its node', async () => {
+  const { ownership } = await newNode('a')
+  ownership.adopt(new Assignment(first()))
+  ownership.handOver(Array.from({ length: RANGES - 1 }, (_, i) => i))
+  expect(rangeOf(ownership.newCellId())).toBe(RANGES - 1)
+})
