@@ -7,6 +7,7 @@ import { AssignmentLog } from '../../../src/cluster/assignment/assignment-log.ts
 import { ClusterOwnership } from '../../../src/cluster/assignment/cluster-ownership.ts'
 import { Mover } from '../../../src/cluster/assignment/mover.ts'
 import { CellError } from '../../../src/errors.ts'
+import { PassingStore } from '../../support/backup/object-store-decorators.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 import { rejectedBy } from '../../support/thrown.ts'
 
@@ -50,6 +51,18 @@ async function newNode(id: string, log = new AssignmentLog(store, systemClock)) 
     logger: NO_LOG,
   })
   return { calls, ownership, host, mover }
+}
+
+/** The answer of its first PUT is lost. */
+class LossyStore extends PassingStore {
+  #isLost = false
+
+  override async put(...args: Parameters<ObjectStore['put']>): Promise<void> {
+    await super.put(...args)
+    if (this.#isLost) return
+    this.#isLost = true
+    throw new CellError('object_store_unavailable', 'No answer came.')
+  }
 }
 
 const first = () => firstAssignment('a', '')
@@ -125,15 +138,7 @@ describe('a planned move', () => {
   test('a PUT whose answer was lost is no failure: the ranges are never served here again', async () => {
     const log = new AssignmentLog(store, systemClock)
     await log.put(first())
-    let puts = 0
-    const lossy: ObjectStore = Object.create(store, {
-      put: {
-        value: async (...args: Parameters<ObjectStore['put']>) => {
-          await store.put(...args)
-          if (puts++ === 0) throw new CellError('object_store_unavailable', 'No answer came.')
-        },
-      },
-    })
+    const lossy = new LossyStore(store)
     const { calls, ownership, mover } = await newNode('a', new AssignmentLog(lossy, systemClock))
     mover.learn((await log.newest()) as Assignment)
     expect(await mover.move([3], B)).toBe(1)
