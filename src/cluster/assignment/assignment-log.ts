@@ -3,12 +3,11 @@ import { bufferBody, type CallOptions, type ObjectStore } from '../../backup/obj
 import { openSealed, sealJson } from '../../backup/versions/identity/sealed-json.ts'
 import { backOffMs } from '../../base/async/back-off.ts'
 import { type Clock, delay } from '../../base/clock.ts'
+import { type Assignment, parseAssignment } from '../../catalog/assignment/assignment.ts'
 import { CellError, isCellError } from '../../errors.ts'
-import { Assignment, type AssignmentTable, RANGES } from './assignment.ts'
 
 const PREFIX = 'assign/'
 const KEY = /^assign\/(\d{10})$/
-const FORMAT = 1
 const BACK_OFF = { minMs: 200, maxMs: 5_000 }
 
 /** The assignments in the bucket: none is ever overwritten, and the one with the greatest number holds. */
@@ -48,14 +47,14 @@ export class AssignmentLog {
    *
    * @returns false if another one has this number
    */
-  async put(table: AssignmentTable, options: CallOptions = {}): Promise<boolean> {
-    const bytes = encode(table)
+  async put(assignment: Assignment, options: CallOptions = {}): Promise<boolean> {
+    const bytes = sealJson(assignment)
     for (let failures = 0; ; failures++) {
       try {
-        await this.#store.put(keyOf(table.n), bufferBody(bytes), options)
+        await this.#store.put(keyOf(assignment.n), bufferBody(bytes), options)
         return true
       } catch (error) {
-        if (isCellError(error, 'object_exists')) return await this.#isOurs(table.n, bytes, options)
+        if (isCellError(error, 'object_exists')) return await this.#isOurs(assignment.n, bytes, options)
         options.signal?.throwIfAborted()
         await delay(this.#clock, backOffMs(failures, BACK_OFF))
       }
@@ -78,8 +77,8 @@ export class AssignmentLog {
   async #read(n: number, options: CallOptions): Promise<Assignment | undefined> {
     const content = await this.#store.get(keyOf(n), options)
     if (content === undefined) return undefined
-    const table = decode(await text(content.body))
-    if (table?.n === n) return new Assignment(table)
+    const assignment = parseAssignment(openSealed(await text(content.body)))
+    if (assignment?.n === n) return assignment
     throw new CellError(
       'object_store_error',
       `${keyOf(n)} in ${this.#store.url} is damaged, or this version of cellstore cannot read it. It says which node has which cells.`,
@@ -89,17 +88,4 @@ export class AssignmentLog {
 
 function keyOf(n: number): string {
   return `${PREFIX}${String(n).padStart(10, '0')}`
-}
-
-function encode(table: AssignmentTable): Buffer {
-  return sealJson({ format: FORMAT, ...table })
-}
-
-function decode(sealed: string): AssignmentTable | undefined {
-  const { format, ...table } = (openSealed(sealed) ?? {}) as Partial<AssignmentTable> & { format?: unknown }
-  const { ranges, prefixes, mode } = table
-  if (format !== FORMAT || !Array.isArray(ranges) || prefixes === undefined || mode === undefined) return undefined
-  const isWhole =
-    ranges.every(({ lo }, i) => lo === (i === 0 ? 0 : ranges[i - 1].hi + 1)) && ranges.at(-1)?.hi === RANGES - 1
-  return isWhole ? (table as AssignmentTable) : undefined
 }

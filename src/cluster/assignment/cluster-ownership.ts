@@ -1,15 +1,20 @@
 import { Emitter } from '../../base/async/emitter.ts'
 import { newCellId } from '../../base/files/store-paths.ts'
+import { type Assignment, rangeOf, spansOf, withRange } from '../../catalog/assignment/assignment.ts'
+import type { CellOwner, Ownership } from '../../catalog/assignment/ownership.ts'
 import { CellError } from '../../errors.ts'
-import type { Ownership, Peer } from '../../http/forwarding/cluster-peers.ts'
 import type { Lease } from '../membership/lease.ts'
-import { type Assignment, idInRange, rangeOf } from './assignment.ts'
+import { ownersOf, rangesOf } from './range-map.ts'
 
 /** A node that has lost its lease has it back, or is taken over, in about that time. */
 const RETRY_MS = 1_000
+/** A taker's versions come after what the node before could stamp. */
+export const STAMP_AHEAD_MS = 60_000
 
 interface ClusterOwnershipParts {
-  self: Peer
+  nodeId: string
+  /** Of the node's own objects in the bucket. */
+  prefix: string
   lease: Pick<Lease, 'isValid'>
   /** Of another node, if it is known. */
   addressOf(nodeId: string): string | undefined
@@ -28,6 +33,7 @@ export class ClusterOwnership implements Ownership {
   readonly changed = new Emitter()
   readonly #parts: ClusterOwnershipParts
   #assignment: Assignment | undefined
+  #owners: readonly string[] = []
   #own: ReadonlySet<number> = new Set()
   #ownList: readonly number[] = []
   readonly #handingOver = new Set<number>()
@@ -36,10 +42,24 @@ export class ClusterOwnership implements Ownership {
     this.#parts = parts
   }
 
-  /** @throws `not_serving` before the first one is known */
-  get assignment(): Assignment {
-    if (this.#assignment === undefined) throw notServing('This node has not joined its cluster yet.')
+  /** Undefined before the first one is known. */
+  get assignment(): Assignment | undefined {
     return this.#assignment
+  }
+
+  get prefix(): string {
+    return this.#parts.prefix
+  }
+
+  /** Of the last beat that has succeeded. */
+  stampBound = 0
+
+  /** What the next beat is to say of it: a minute ahead, and after all that the owners before could stamp. */
+  nextStampBound(now: number): number {
+    const { nodeId } = this.#parts
+    const spans = this.#assignment === undefined ? [] : spansOf(this.#assignment, nodeId)
+    const bounds = spans.flatMap(({ before }) => before.map(({ stampBound }) => stampBound))
+    return Math.max(now, ...bounds) + STAMP_AHEAD_MS
   }
 
   /** 0: none is known. */
@@ -60,7 +80,8 @@ export class ClusterOwnership implements Ownership {
   adopt(assignment: Assignment): Change {
     if (assignment.n <= this.number) return { gained: [], lost: [] }
     const before = this.#own
-    this.#ownList = assignment.rangesOf(this.#parts.self.nodeId)
+    this.#ownList = rangesOf(assignment, this.#parts.nodeId)
+    this.#owners = ownersOf(assignment)
     this.#own = new Set(this.#ownList)
     this.#assignment = assignment
     const lost = [...before].filter((range) => !this.#own.has(range))
@@ -85,11 +106,11 @@ export class ClusterOwnership implements Ownership {
     return this.#own.has(range) && !this.#handingOver.has(range)
   }
 
-  ownerOf(cellId: string): Peer | 'here' | 'moving' {
+  ownerOf(cellId: string): CellOwner {
     const range = rangeOf(cellId)
     if (this.#handingOver.has(range)) return 'moving'
     if (this.#own.has(range)) return 'here'
-    const nodeId = this.#assignment?.ownerOf(range)
+    const nodeId = this.#owners[range]
     const address = nodeId === undefined ? undefined : this.#parts.addressOf(nodeId)
     return nodeId === undefined || address === undefined ? 'moving' : { nodeId, address }
   }
@@ -101,12 +122,14 @@ export class ClusterOwnership implements Ownership {
     )
   }
 
-  /** Of a cell that is made here. @throws `not_serving` if this node has no ranges */
   newCellId(): string {
-    const free = this.#handingOver.size === 0 ? this.#ownList : this.#ownList.filter((range) => !this.#handingOver.has(range))
+    const free =
+      this.#handingOver.size === 0
+        ? this.#ownList
+        : this.#ownList.filter((range) => !this.#handingOver.has(range))
     const range = free[Math.floor(this.#parts.random() * free.length)]
-    if (range === undefined) throw notServing('This node has no cells of its own yet.')
-    return idInRange(newCellId(), range)
+    if (range !== undefined) return withRange(newCellId(), range)
+    throw new CellError('cell_moving', 'This node has no cells of its own just now.', { retryAfterMs: RETRY_MS })
   }
 }
 

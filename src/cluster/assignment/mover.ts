@@ -1,8 +1,10 @@
 import type { Log } from '../../base/log.ts'
-import type { CellHost } from './cell-host.ts'
+import { afterMoves, type Assignment, type Move } from '../../catalog/assignment/assignment.ts'
+import { CellError } from '../../errors.ts'
+import type { CellHost, TenureEnd } from '../../store/cell-host.ts'
 import type { AssignmentLog } from './assignment-log.ts'
-import { Assignment, type AssignmentTable, reassigned } from './assignment.ts'
 import type { ClusterOwnership } from './cluster-ownership.ts'
+import { ownersOf, rangesOf, toSpans } from './range-map.ts'
 
 /** A node that gets ranges. */
 export interface Target {
@@ -18,8 +20,6 @@ export interface MoverParts {
   host: CellHost
   /** Writes an assignment to the catalog, so that all nodes learn it in order. Goes on until it is there, or a newer one is. */
   publish(assignment: Assignment): Promise<void>
-  /** Epoch milliseconds: this node stamps no version beyond that. */
-  stampBound(): number
   logger: Log
 }
 
@@ -54,16 +54,16 @@ export class Mover {
   /** Gives what a lost node had to others. */
   async takeOver(
     lost: Target,
-    end: { lastLog: Awaited<ReturnType<CellHost['release']>>['lastLog']; stampBound: number },
+    end: TenureEnd,
     share: (ranges: readonly number[]) => ReadonlyMap<Target, readonly number[]>,
   ): Promise<void> {
     await this.#inTurn(async () => {
       const put = await this.#put((newest) => {
-        const ranges = newest.rangesOf(lost.id)
-        if (ranges.length === 0) return undefined
-        const handovers = [...share(ranges)].map(([to, each]) => ({ ranges: each, to: to.id, prefix: to.prefix }))
-        const table = { ...newest.table, prefixes: { ...newest.table.prefixes, [lost.id]: lost.prefix } }
-        return reassigned(table, lost.id, handovers, end)
+        const shares = share(rangesOf(newest, lost.id))
+        const moves = [...shares].flatMap(([{ id: node, prefix }, ranges]): Move[] =>
+          toSpans(ranges).map((span) => ({ ...span, node, prefix, end })),
+        )
+        return moves.length === 0 ? undefined : afterMoves(newest, moves)
       })
       await this.#adopt(put)
     })
@@ -80,33 +80,36 @@ export class Mover {
   learn(assignment: Assignment): void {
     const { ownership, host, logger } = this.#parts
     const { gained, lost } = ownership.adopt(assignment)
-    if (gained.length > 0) host.acquired(gained)
+    if (gained.length > 0) host.acquired(toSpans(gained))
     if (lost.length === 0) return
-    host.forget(lost).catch((err: unknown) => {
+    host.forget(toSpans(lost)).catch((err: unknown) => {
       // The next start sets them aside: they are of an ended tenure.
       logger.warn({ err }, 'could not remove the local files of cells that are on another node now')
     })
   }
 
   async #move(ranges: readonly number[], target: Target): Promise<number> {
-    const { self, ownership, host, stampBound, logger } = this.#parts
+    const { self, ownership, host, logger } = this.#parts
     const own = new Set(ownership.ranges)
     const going = ranges.filter((range) => own.has(range))
     if (going.length === 0 || target.id === self) return 0
     this.#moving = going.length
     ownership.handOver(going)
+    const spans = toSpans(going)
     let put: Assignment
     try {
-      const end = await host.release(going)
+      const end = await host.release(spans)
       put = await this.#put((newest) => {
-        if (!going.some((range) => newest.ownerOf(range) === self)) return undefined
-        const handover = { ranges: going, to: target.id, prefix: target.prefix }
-        return reassigned(newest.table, self, [handover], { ...end, stampBound: stampBound() })
+        const owners = ownersOf(newest)
+        const moves = toSpans(going.filter((range) => owners[range] === self)).map(
+          (span): Move => ({ ...span, node: target.id, prefix: target.prefix, end }),
+        )
+        return moves.length === 0 ? undefined : afterMoves(newest, moves)
       })
     } catch (error) {
       // No PUT is under way: whoever puts one goes on until it is known what became of it.
       ownership.keep(going)
-      host.resume(going)
+      host.resume(spans)
       throw error
     } finally {
       this.#moving = 0
@@ -122,13 +125,14 @@ export class Mover {
    * @param next undefined: there is nothing to change
    * @returns what holds now
    */
-  async #put(next: (newest: Assignment) => AssignmentTable | undefined): Promise<Assignment> {
+  async #put(next: (newest: Assignment) => Assignment | undefined): Promise<Assignment> {
     const { log, ownership } = this.#parts
     for (;;) {
       const newest = (await log.newest(ownership.number)) ?? ownership.assignment
-      const table = next(newest)
-      if (table === undefined) return newest
-      if (await log.put(table)) return new Assignment(table)
+      if (newest === undefined) throw new CellError('internal', 'There is no assignment.')
+      const assignment = next(newest)
+      if (assignment === undefined) return newest
+      if (await log.put(assignment)) return assignment
     }
   }
 

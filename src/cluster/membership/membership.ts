@@ -1,13 +1,11 @@
 import type { EpochGuard } from '../../backup/fence/epoch-guard.ts'
 import { takenOver } from '../../backup/fence/epoch-guard.ts'
-import { type Clock, delay, type Timer } from '../../base/clock.ts'
+import type { Clock, Timer } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { Lease, type LeaseTimes, momentOf } from './lease.ts'
 import type { HeadSeen, NodeRow, NodeTable } from './node-table.ts'
 import { Watcher } from './watcher.ts'
 
-/** A node stamps no version of a cell beyond the time of its last beat and this: a taker's versions come after it. */
-export const STAMP_AHEAD_MS = 60_000
 /** Beats and looks are made so often within what they vouch for. */
 const ROUNDS_PER_LEASE = 3
 
@@ -25,6 +23,10 @@ export interface MembershipParts {
   seenVersion(): number
   /** Its cells that were used of late. */
   busyCells(): number
+  /** Epoch milliseconds: no version of a cell that this node makes has a later stamp, until the next beat. */
+  stampBound(): number
+  /** A beat has said so. */
+  stampBoundSaid(stampBound: number): void
   /** Called after each beat: the catalog may have gone on. */
   headSeen(head: HeadSeen): void
   /** Called after each answer that shows all nodes. Whoever is silent is in the watcher. */
@@ -82,9 +84,9 @@ export class Membership {
 
   /** Enters the node, and resolves after its first beat. @throws `taken_over`; what the table throws */
   async join(): Promise<void> {
-    const { self, table, guard, clock } = this.#parts
+    const { self, table, guard } = this.#parts
     if (guard.failure !== undefined) throw guard.failure
-    const joined = await table.join({ ...self, stampBound: clock.now() + STAMP_AHEAD_MS })
+    const joined = await table.join({ ...self, stampBound: this.#parts.stampBound() })
     if (!joined) throw takenOver(declaredDead(self.id))
     this.#isMember = true
     await this.beat()
@@ -116,12 +118,13 @@ export class Membership {
   async beat(): Promise<void> {
     const { self, table, guard, clock, seenVersion, busyCells, headSeen, nodesSeen } = this.#parts
     const startedAt = momentOf(clock)
+    const stampBound = this.#parts.stampBound()
     const head = await table.beat({
       id: self.id,
       epoch: self.epoch,
       counter: ++this.#counter,
       seenVersion: seenVersion(),
-      stampBound: clock.now() + STAMP_AHEAD_MS,
+      stampBound,
       busyCells: busyCells(),
     })
     if (!this.#isMember) return
@@ -132,6 +135,7 @@ export class Membership {
     if (this.#server !== undefined && head.server !== this.#server) this.lease.distrustBeats()
     this.#server = head.server
     this.lease.beaten(startedAt)
+    this.#parts.stampBoundSaid(stampBound)
     this.#head = head
     headSeen(head)
     const { nodes, head: of } = await table.list()
@@ -188,19 +192,4 @@ const FAILED = {
 
 function declaredDead(id: string): string {
   return `This node (${id}) was silent for so long that another one takes over what it had. This one serves no longer; start it again, and it joins as a new node.`
-}
-
-/** Waits until a condition holds. @returns whether it does, within the time */
-export async function untilTrue(
-  clock: Clock,
-  withinMs: number,
-  everyMs: number,
-  holds: () => boolean | Promise<boolean>,
-): Promise<boolean> {
-  const deadline = clock.monotonic() + withinMs
-  for (;;) {
-    if (await holds()) return true
-    if (clock.monotonic() >= deadline) return false
-    await delay(clock, everyMs)
-  }
 }

@@ -2,9 +2,16 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
 import type { ObjectStore } from '../../../src/backup/object-store/object-store.ts'
 import { systemClock } from '../../../src/base/clock.ts'
-import { Assignment, firstAssignment, RANGES, rangeOf } from '../../../src/cluster/assignment/assignment.ts'
+import {
+  type Assignment,
+  firstAssignment,
+  RANGES,
+  type RangeSpan,
+  rangeOf,
+} from '../../../src/catalog/assignment/assignment.ts'
 import { AssignmentLog } from '../../../src/cluster/assignment/assignment-log.ts'
 import { ClusterOwnership } from '../../../src/cluster/assignment/cluster-ownership.ts'
+import { ownersOf } from '../../../src/cluster/assignment/range-map.ts'
 import { Mover } from '../../../src/cluster/assignment/mover.ts'
 import { CellError } from '../../../src/errors.ts'
 import { PassingStore } from '../../support/backup/object-store-decorators.ts'
@@ -25,21 +32,23 @@ afterEach(async () => await store.close())
 /** A node as its mover sees it; what the mover asks of its cells is noted. */
 async function newNode(id: string, log = new AssignmentLog(store, systemClock)) {
   const calls: string[] = []
-  const count = (ranges: readonly number[]) => `${ranges.length} from ${ranges[0]}`
+  const count = (spans: readonly RangeSpan[]) =>
+    `${spans.reduce((sum, { lo, hi }) => sum + hi - lo + 1, 0)} from ${spans[0]?.lo}`
   const ownership = new ClusterOwnership({
-    self: { nodeId: id, address: `http://${id}` },
+    nodeId: id,
+    prefix: `nodes/${id}/`,
     lease: { isValid: () => true },
     addressOf: (node) => `http://${node}`,
     random: () => 0.5,
   })
   const host = {
-    release: async (ranges: readonly number[]): Promise<{ lastLog: typeof LAST | null }> => {
+    release: async (ranges: readonly RangeSpan[]): Promise<{ lastLog: typeof LAST | null; stampBound: number }> => {
       calls.push(`release ${count(ranges)}`)
-      return { lastLog: LAST }
+      return { lastLog: LAST, stampBound: 1_000 }
     },
-    resume: (ranges: readonly number[]) => void calls.push(`resume ${count(ranges)}`),
-    forget: async (ranges: readonly number[]) => void calls.push(`forget ${count(ranges)}`),
-    acquired: (ranges: readonly number[]) => void calls.push(`acquired ${count(ranges)}`),
+    resume: (ranges: readonly RangeSpan[]) => void calls.push(`resume ${count(ranges)}`),
+    forget: async (ranges: readonly RangeSpan[]) => void calls.push(`forget ${count(ranges)}`),
+    acquired: (ranges: readonly RangeSpan[]) => void calls.push(`acquired ${count(ranges)}`),
   }
   const mover = new Mover({
     self: id,
@@ -47,7 +56,6 @@ async function newNode(id: string, log = new AssignmentLog(store, systemClock)) 
     ownership,
     host,
     publish: async ({ n }) => void calls.push(`publish ${n}`),
-    stampBound: () => 1_000,
     logger: NO_LOG,
   })
   return { calls, ownership, host, mover }
@@ -77,16 +85,16 @@ describe('a planned move', () => {
     expect(await mover.move([0, 1, 2], B)).toBe(3)
     expect(calls).toEqual(['acquired 4096 from 0', 'release 3 from 0', 'forget 3 from 0', 'publish 2'])
     const newest = await log.newest()
-    expect(newest?.run(0)).toEqual({
+    expect(newest?.ranges[0]).toEqual({
       lo: 0,
       hi: 2,
       tenure: 2,
       node: 'b',
-      since: { n: 2 },
+      since: 2,
       before: [{ tenure: 1, node: 'a', prefix: '', lastLog: LAST, stampBound: 1_000 }],
     })
-    expect(newest?.run(3)).toMatchObject({ lo: 3, hi: 4_095, tenure: 1, node: 'a', before: [] })
-    expect(newest?.table.prefixes).toEqual({ a: '', b: 'nodes/b/' })
+    expect(newest?.ranges[1]).toMatchObject({ lo: 3, hi: 4_095, tenure: 1, node: 'a', before: [] })
+    expect(newest?.prefixes).toEqual({ a: '', b: 'nodes/b/' })
     expect(ownership.ranges).toHaveLength(RANGES - 3)
     expect(ownership.ownerOf('00100000-0000-4000-8000-000000000000')).toEqual({ nodeId: 'b', address: 'http://b' })
   })
@@ -132,7 +140,7 @@ describe('a planned move', () => {
     await Promise.all([a.mover.move([20], B), b.mover.move([10], { id: 'c', prefix: 'nodes/c/' })])
     const newest = (await log.newest()) as Assignment
     expect(newest.n).toBe(4)
-    expect([10, 11, 20, 21].map((range) => newest.ownerOf(range))).toEqual(['c', 'b', 'b', 'a'])
+    expect([10, 11, 20, 21].map((range) => ownersOf(newest)[range])).toEqual(['c', 'b', 'b', 'a'])
   })
 
   test('a PUT whose answer was lost is no failure: the ranges are never served here again', async () => {
@@ -162,8 +170,8 @@ describe('what a lost node had', () => {
     await mover.takeOver({ id: 'a', prefix: '' }, { lastLog: null, stampBound: 5 }, share)
     expect(calls).toEqual(['acquired 4000 from 0', 'publish 2'])
     const newest = (await log.newest()) as Assignment
-    expect(newest.table.ranges).toHaveLength(2)
-    expect(newest.run(4_095)).toMatchObject({ node: 'c', before: [{ node: 'a', lastLog: null, stampBound: 5 }] })
+    expect(newest.ranges).toHaveLength(2)
+    expect(newest.ranges[1]).toMatchObject({ node: 'c', before: [{ node: 'a', lastLog: null, stampBound: 5 }] })
     // A second taker finds nothing left to do, and makes sure that the catalog has it.
     await mover.takeOver({ id: 'a', prefix: '' }, { lastLog: null, stampBound: 9 }, share)
     expect((await log.newest())?.n).toBe(2)
@@ -173,15 +181,15 @@ describe('what a lost node had', () => {
 
 test('an older assignment is not gone back to (C6)', async () => {
   const { ownership } = await newNode('a')
-  ownership.adopt(new Assignment({ ...first(), n: 3 }))
-  expect(ownership.adopt(new Assignment(firstAssignment('b', '')))).toEqual({ gained: [], lost: [] })
+  ownership.adopt({ ...first(), n: 3 })
+  expect(ownership.adopt(firstAssignment('b', ''))).toEqual({ gained: [], lost: [] })
   expect(ownership.number).toBe(3)
   expect(ownership.ranges).toHaveLength(RANGES)
 })
 
 test('a new cell is in a range of its node', async () => {
   const { ownership } = await newNode('a')
-  ownership.adopt(new Assignment(first()))
+  ownership.adopt(first())
   ownership.handOver(Array.from({ length: RANGES - 1 }, (_, i) => i))
   expect(rangeOf(ownership.newCellId())).toBe(RANGES - 1)
 })

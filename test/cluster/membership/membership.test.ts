@@ -41,6 +41,8 @@ function newNode(table: MemoryNodeTable, clock: SteppedClock, id = 'a', epoch = 
     log: NO_LOG,
     seenVersion: () => 7,
     busyCells: () => 3,
+    stampBound: () => clock.now() + 60_000,
+    stampBoundSaid: () => {},
     headSeen: () => {},
     nodesSeen: () => {},
   })
