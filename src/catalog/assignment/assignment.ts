@@ -52,7 +52,10 @@ export interface Assignment {
   ranges: AssignedSpan[]
 }
 
-const place = z.int().min(0).max(RANGES - 1)
+const place = z
+  .int()
+  .min(0)
+  .max(RANGES - 1)
 const pastTenure = z.object({
   tenure: z.int().positive(),
   node: z.string().min(1),
@@ -142,7 +145,8 @@ export function afterMoves(before: Assignment, moves: readonly Move[]): Assignme
 /** Parts that each lie in one move, or in none. */
 function cut(span: AssignedSpan, moves: readonly Move[]): AssignedSpan[] {
   const begins = new Set([span.lo])
-  for (const { lo, hi } of moves) for (const at of [lo, hi + 1]) if (at > span.lo && at <= span.hi) begins.add(at)
+  for (const { lo, hi } of moves)
+    for (const at of [lo, hi + 1]) if (at > span.lo && at <= span.hi) begins.add(at)
   const sorted = [...begins].sort((a, b) => a - b)
   return sorted.map((lo, i) => ({ ...span, lo, hi: (sorted[i + 1] ?? span.hi + 1) - 1 }))
 }
@@ -168,7 +172,10 @@ function merged(ranges: readonly AssignedSpan[]): AssignedSpan[] {
   return result
 }
 
-function sameHistory({ lo: _, hi: __, ...a }: AssignedSpan, { lo: ___, hi: ____, ...b }: AssignedSpan): boolean {
+function sameHistory(
+  { lo: _, hi: __, ...a }: AssignedSpan,
+  { lo: ___, hi: ____, ...b }: AssignedSpan,
+): boolean {
   return JSON.stringify(a) === JSON.stringify(b)
 }
 
