@@ -194,12 +194,10 @@ export class CellCreations {
       if (accountId !== undefined) this.checkRoom(accountId)
       this.#parts.registry.checkName(record.accountId, record.name)
       this.#noteUnstored(record, isEmpty)
-      let committed = () => {}
       this.#parts.registry.insert(record, () => {
         if (accountId !== undefined && idempotency !== undefined)
-          committed = this.#parts.idempotency.insert(accountId, idempotency, record.id)
+          this.#parts.idempotency.insert(accountId, idempotency, record.id)
       })
-      committed()
     } catch (error) {
       // If the disk failed, the next start may still find the commit in the catalog's WAL, and then needs the file.
       if (!isCellError(error, 'cell_quarantined')) this.#undo(record.id)
