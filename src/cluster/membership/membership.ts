@@ -2,7 +2,7 @@ import type { EpochGuard } from '../../backup/fence/epoch-guard.ts'
 import { takenOver } from '../../backup/fence/epoch-guard.ts'
 import type { Clock, Timer } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
-import { Lease, type LeaseTimes, momentOf } from './lease.ts'
+import { type Lease, type LeaseTimes, momentOf } from './lease.ts'
 import type { HeadSeen, NodeRow, NodeTable } from './node-table.ts'
 import { Watcher } from './watcher.ts'
 
@@ -14,6 +14,7 @@ export type NodeSelf = Pick<NodeRow, 'id' | 'address' | 'prefix' | 'epoch' | 'st
 
 export interface MembershipParts {
   self: NodeSelf
+  lease: Lease
   table: NodeTable
   guard: Pick<EpochGuard, 'check' | 'lose' | 'lost' | 'failure'>
   times: LeaseTimes
@@ -59,7 +60,7 @@ export class Membership {
 
   constructor(parts: MembershipParts) {
     this.#parts = parts
-    this.lease = new Lease(parts.clock, parts.times)
+    this.lease = parts.lease
     this.watcher = new Watcher(parts.clock, parts.self.id)
     parts.guard.lost.listen(() => this.#stop())
   }

@@ -30,10 +30,12 @@ export interface ClusterPeers {
   /** Where a new cell is to be made: here wherever this node has ranges. Undefined: no node is known that has some. */
   creator(): Peer | 'here' | undefined
   /**
-   * Brings the replica of the catalog up to what PostgreSQL has at the time of the call, or later. Resolves also if PostgreSQL does not
-   * answer, within a second: the replica is then as new as it can be.
+   * Brings the replica of the catalog up to what PostgreSQL has at the time of the call, or later. Resolves within a second, also if
+   * PostgreSQL does not answer: the replica is then as new as it can be.
+   *
+   * @returns whether the replica has become newer since the call
    */
-  catchUp(): Promise<void>
+  catchUp(): Promise<boolean>
   /** What other nodes may ask of this one. */
   readonly routes: InternalRoutes
   /** Why this node is not ready for requests, in a sentence; undefined if it is. */

@@ -1,7 +1,7 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { Emitter } from '../../../src/base/async/emitter.ts'
-import { leaseTimes } from '../../../src/cluster/membership/lease.ts'
+import { Lease, leaseTimes } from '../../../src/cluster/membership/lease.ts'
 import { Membership } from '../../../src/cluster/membership/membership.ts'
 import { CellError } from '../../../src/errors.ts'
 import { SteppedClock } from '../../../src/testing/stepped-clock.ts'
@@ -34,6 +34,7 @@ function newNode(table: MemoryNodeTable, clock: SteppedClock, id = 'a', epoch = 
   const guard = new FakeGuard()
   const membership = new Membership({
     self: { id, address: `http://${id}`, prefix: `nodes/${id}/`, epoch, startedAt: clock.now() },
+    lease: new Lease(clock, leaseTimes(6_000)),
     table,
     guard,
     times: leaseTimes(6_000),
