@@ -305,10 +305,11 @@ export class Catalog {
     )
   }
 
-  /** {@link note} of what other nodes have, too. */
-  async noteForAll(run: () => void): Promise<void> {
-    if (this.#writer === undefined) this.note(run)
-    else await this.durably(run)
+  /** {@link note} of what other nodes have, too. @returns undefined if it is written at once, since there are none */
+  noteForAll(run: () => void): Promise<void> | undefined {
+    if (this.#writer !== undefined) return this.durably(run)
+    this.note(run)
+    return undefined
   }
 
   meta(key: string): string | undefined {
