@@ -5,10 +5,11 @@ import type { ObjectStore } from '../backup/object-store/object-store.ts'
 import { type Clock, delay, type Timer, within } from '../base/clock.ts'
 import { StorePaths } from '../base/files/store-paths.ts'
 import type { Log } from '../base/log.ts'
-import { firstAssignment } from '../catalog/assignment/assignment.ts'
+import { firstAssignment, RANGES } from '../catalog/assignment/assignment.ts'
 import type { SharedRow } from '../catalog/shared-rows.ts'
 import { CellError, isCellError } from '../errors.ts'
 import type { ClusterPeers, InternalRoutes, Peer } from '../http/forwarding/cluster-peers.ts'
+import type { ClusterCommands } from '../http/routes/node/node-view.ts'
 import type { CellHost } from '../store/cell-host.ts'
 import type { StoreCore } from '../store/store-core.ts'
 import { AssignmentLog } from './assignment/assignment-log.ts'
@@ -26,6 +27,7 @@ import type { HeadSeen, NodeRow } from './membership/node-table.ts'
 import { isRevocation, RevocationBarrier } from './membership/revocation-barrier.ts'
 import { TakeOver } from './membership/take-over.ts'
 import { type PeerCalls, Peers, type PingAnswer } from './peers.ts'
+import { dissolve, readClusterRow } from './postgres/cluster-row.ts'
 import { Database } from './postgres/database.ts'
 import { PostgresNodeTable } from './postgres/node-table.ts'
 import { PostgresCatalog } from './postgres/postgres-catalog.ts'
@@ -62,6 +64,7 @@ const RECONCILED_MS = 60_000
 const BUSY_LOOK_MS = 5_000
 const BUSY_MAX = 10_000
 const TAKEN_KEPT = 20
+const LEAVE_AFTER_MS = 100
 
 /** What the parts of {@link ClusterNode} are once its store is open. */
 interface Attached {
@@ -79,7 +82,7 @@ interface Attached {
  *
  *     prepare ──▶ the store is opened ──attach──▶ it listens ──join──▶ serves ──handOver──▶ empty ──close──▶ ended
  */
-export class ClusterNode implements ClusterPeers {
+export class ClusterNode implements ClusterPeers, ClusterCommands {
   readonly ownership: ClusterOwnership
   readonly secret: string
   readonly routes: InternalRoutes
@@ -157,7 +160,7 @@ export class ClusterNode implements ClusterPeers {
         {
           paths: new StorePaths(parts.dataDir),
           bucket,
-          storeId: async () => (await clusterRow(database)).store_id ?? undefined,
+          storeId: async () => (await readClusterRow(database)).store_id ?? undefined,
           isDead: async (id) => {
             const { nodes } = await table.list()
             return nodes.some((node) => node.id === id && node.state === 'dead')
@@ -168,7 +171,7 @@ export class ClusterNode implements ClusterPeers {
         },
         { outdated },
       )
-      const { secret } = await clusterRow(database)
+      const { secret } = await readClusterRow(database)
       const node = new ClusterNode(parts, { database, secret, prepared, assignments })
       const newest = await assignments.newest()
       // Before its store is opened: that sets aside what is another node's.
@@ -404,6 +407,38 @@ export class ClusterNode implements ClusterPeers {
     )
   }
 
+  /**
+   * This node leaves, as if it was stopped.
+   *
+   * @param last as the only one: its store needs no cluster afterwards
+   * @throws `invalid_request` if there are others
+   */
+  async leaveFor(last: boolean): Promise<void> {
+    if (last) await this.#leaveAsLast()
+    // Its answer goes out before.
+    this.#parts.clock.setTimer(() => this.leaveAsked(), LEAVE_AFTER_MS)
+  }
+
+  async #leaveAsLast(): Promise<void> {
+    const { nodes } = await this.#table.list()
+    const others = nodes.filter(({ id }) => id !== this.#id)
+    if (others.length > 0 || this.ownership.ranges.length < RANGES) {
+      const names = others.map(({ address }) => address).join(', ')
+      throw new CellError(
+        'invalid_request',
+        `This is not the last node: there is ${names || 'one that is not taken over yet'}. Stop the others first; each hands over its cells.`,
+      )
+    }
+    this.#end()
+    await this.#membership?.leave(false)
+    for (;;) {
+      const newest = (await this.#assignments.newest(this.ownership.number)) ?? this.ownership.assignment
+      if (newest === undefined) throw new CellError('internal', 'There is no assignment.')
+      if (newest.mode === 'alone' || (await this.#assignments.put({ ...newest, n: newest.n + 1, mode: 'alone' }))) break
+    }
+    await dissolve(this.#database)
+  }
+
   async #beginDrain(): Promise<object> {
     void this.handOver()
     return {}
@@ -630,16 +665,6 @@ export class ClusterNode implements ClusterPeers {
     if (this.#attached !== undefined) return this.#attached
     throw new CellError('internal', 'The store of this node is not open.')
   }
-}
-
-interface ClusterRow {
-  store_id: string | null
-  secret: string
-}
-
-async function clusterRow(database: Database): Promise<ClusterRow> {
-  const [row] = await database.query<ClusterRow>('SELECT store_id, secret FROM cellstore.cluster WHERE id = 1')
-  return row ?? { store_id: null, secret: '' }
 }
 
 /** @throws every other error */

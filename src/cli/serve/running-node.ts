@@ -275,6 +275,10 @@ class NodeObserver implements NodeView {
     this.#store = store
   }
 
+  get cluster(): NodeView['cluster'] {
+    return this.#store.cluster
+  }
+
   async status(censusAgeMs = 0): Promise<StatusDocument> {
     const { core, metrics } = this.#store
     return encodeStatus(core, metrics(), await core.census.take(censusAgeMs), this.counts)
