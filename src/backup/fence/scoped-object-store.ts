@@ -92,10 +92,6 @@ export class ScopedObjectStore implements ObjectStore {
 }
 
 /** The store of a node's own objects. @param prefix empty: it is as the store of a single node */
-export function scopedTo(
-  store: ObjectStore,
-  prefix: string,
-  storeId: () => string | undefined,
-): ObjectStore {
+export function scopedTo(store: ObjectStore, prefix: string, storeId: () => string | undefined): ObjectStore {
   return prefix === '' ? store : new ScopedObjectStore(store, prefix, storeId)
 }

@@ -213,7 +213,7 @@ export function tenuresOf(assignment: Assignment, cellId: string): Tenure[] {
   const { before, tenure, node } = spanOf(assignment, cellId)
   const prefix = assignment.prefixes[node] ?? ''
   const now = { tenure, node, prefix, lastLog: undefined, stampBound: undefined }
-  let stampsAfter = Number.NEGATIVE_INFINITY
+  let stampsAfter = 0
   return [...before, now].map((each) => {
     const known = { ...each, stampsAfter }
     if (each.stampBound !== undefined) stampsAfter = Math.max(stampsAfter, each.stampBound)
