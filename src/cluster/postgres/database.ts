@@ -149,8 +149,9 @@ function newPool(postgres: typeof pg, url: string, deadlineMs: number): pg.Pool 
       } as pg.CustomTypesConfig,
     }
     const pool = new postgres.Pool(config)
-    // An idle connection that breaks is no matter: the next statement gets another one.
+    // A connection that breaks beside its statements is no matter: the next one fails, or gets another connection.
     pool.on('error', () => {})
+    pool.on('connect', (client) => client.on('error', () => {}))
     return pool
   } catch {
     throw badUrl('it has a part that is malformed')

@@ -57,7 +57,7 @@ interface Waiting {
   settle: (outcome: Promise<unknown>) => void
 }
 
-/** What came of the changes that share a transaction: they are run once, whatever becomes of it. */
+/** What came of the changes that share a transaction. */
 interface Trial {
   /** The change before it. */
   base: number
@@ -69,7 +69,7 @@ interface Trial {
 interface Work {
   changes: readonly (() => unknown)[]
   /** Absent before the first time that they could be run. */
-  trial?: Trial
+  trial: Trial | undefined
 }
 
 /** The log in PostgreSQL is not known to be whole. */
@@ -179,46 +179,45 @@ export class PostgresCatalog implements CatalogWriter {
     if (head === undefined) throw unavailable('It has no schema.')
     this.#assertKnown(head)
     if (head.incarnation !== head.own) await this.#handIn()
-    if (!(await this.#isOfThisHistory())) await this.#load()
-    else await this.#takeInNewer()
+    const { version, isOfThisHistory } = await this.#compare()
+    if (!isOfThisHistory) await this.#load(version)
+    else if (version > this.version) await this.#takeInNewer(version)
   }
 
-  /** Whether what the catalog has is a beginning of the log, whose following changes are all known. */
-  async #isOfThisHistory(): Promise<boolean> {
+  /** Where the log ends, and whether what the catalog has is a beginning of it, whose following changes are all known. */
+  async #compare(): Promise<{ version: number; isOfThisHistory: boolean }> {
     const { version } = this.#replica
-    if (version === 0) return false
-    const [found] = await this.#database.query<{ id: string | null; floor: number; is_whole: boolean }>(
-      `SELECT (SELECT id FROM cellstore.versions WHERE version = $1) AS id, floor,
-         incarnation = ${this.#database.incarnation} AS is_whole FROM cellstore.cluster WHERE id = 1`,
+    const [found] = await this.#database.query<Head & { id: string | null }>(
+      `SELECT head.*, (SELECT id FROM cellstore.versions WHERE version = $1) AS id FROM (${this.#head}) AS head`,
       [version],
     )
-    if (found === undefined) throw unavailable('It has no schema.')
     // What it has lost comes back once all have handed theirs in.
-    if (!found.is_whole) throw unavailable(UNRECONCILED)
-    return version >= found.floor && found.id === this.#replica.idOf(version)
+    if (found === undefined || found.incarnation !== found.own) throw unavailable(UNRECONCILED)
+    const isOfThisHistory = version > 0 && version >= found.floor && found.id === this.#replica.idOf(version)
+    return { version: found.version, isOfThisHistory }
   }
 
-  async #takeInNewer(): Promise<void> {
+  async #takeInNewer(upTo: number): Promise<void> {
     const after = this.version
     const rows = await this.#rowsAfter(after, async () => {})
-    if (rows.length === 0) return
-    await this.#replica.absorb({ rows, versions: await this.#versionsUpTo(rows, after) })
+    await this.#replica.absorb({ rows, versions: await this.#versions(after, newestOf(rows, upTo)) })
   }
 
-  async #load(): Promise<void> {
+  async #load(upTo: number): Promise<void> {
     let isFirst = true
-    let last: LoggedRow | undefined
-    await this.#rowsAfter(0, async (rows) => {
-      await this.#replica.load(rows, isFirst)
+    const rows = await this.#rowsAfter(0, async (page) => {
+      await this.#replica.load(page, isFirst)
       isFirst = false
-      last = rows.at(-1)
     })
-    if (last === undefined) return
-    const [version] = (await this.#versionsUpTo([last], last.version - 1)).slice(-1)
-    if (version !== undefined) await this.#replica.loaded(version)
+    const version = newestOf(rows, upTo)
+    const [newest] = await this.#versions(version - 1, version)
+    if (newest !== undefined) await this.#replica.loaded(newest)
   }
 
-  /** Reads on until there is no more: all that has a version up to that of the last row is among them, or was replaced since. */
+  /**
+   * Reads on until there is no more: all that has a version up to that of the last row is among the rows, or was replaced since by
+   * one that is.
+   */
   async #rowsAfter(version: number, use: (rows: LoggedRow[]) => Promise<void>): Promise<LoggedRow[]> {
     const all: LoggedRow[] = []
     let after: Omit<LoggedRow, 'content'> = { version: version + 1, table: '', key: '' }
@@ -231,10 +230,9 @@ export class PostgresCatalog implements CatalogWriter {
     }
   }
 
-  async #versionsUpTo(rows: readonly LoggedRow[], after: number): Promise<LoggedVersion[]> {
-    const last = rows.at(-1)?.version ?? 0
+  async #versions(after: number, upTo: number): Promise<LoggedVersion[]> {
     const versions = await this.#database.query<LoggedVersion>(selectVersionsAfter(after))
-    return versions.filter(({ version }) => version <= last)
+    return versions.filter(({ version }) => version <= upTo)
   }
 
   /** Gives PostgreSQL back what it has lost and this catalog has; the last node that does so lets changes begin again. */
@@ -318,7 +316,7 @@ export class PostgresCatalog implements CatalogWriter {
   async #carryOut(changes: readonly (() => unknown)[]): Promise<Trial> {
     const { clock } = this.#parts
     const deadline = clock.monotonic() + PATIENCE_MS
-    const work: Work = { changes }
+    const work: Work = { changes, trial: undefined }
     for (let failures = 0; ; failures++) {
       const found = await this.#attempt(work).catch(orUnavailable)
       const { trial } = work
@@ -326,18 +324,17 @@ export class PostgresCatalog implements CatalogWriter {
         if (trial.rows.length > 0) await this.#replica.absorb({ rows: trial.rows, versions: [trial.version] })
         return trial
       }
-      if (found === 'overtaken') throw unavailable('The change was not made. Try again.')
       if (clock.monotonic() > deadline) {
         if (trial !== undefined)
           throw unavailable('Whether the change was made is not known: look before you repeat it.')
-        throw found === 'unreconciled' ? unavailable(UNRECONCILED) : (found as CellError)
+        throw typeof found === 'string' ? unavailable(UNRECONCILED) : found
       }
       if (typeof found === 'string') await this.catchUp().catch(orUnavailable)
       if (found !== 'behind') await delay(clock, backOffMs(failures, TRIES))
     }
   }
 
-  async #attempt(work: Work): Promise<'done' | 'behind' | 'unreconciled' | 'overtaken'> {
+  async #attempt(work: Work): Promise<'done' | 'behind' | 'unreconciled'> {
     const { nodeId } = this.#parts
     const mine = this.version
     const opening = [
@@ -356,22 +353,24 @@ export class PostgresCatalog implements CatalogWriter {
       await this.#replica.absorb({ rows, versions })
       // The answer of a COMMIT was lost.
       if (versions.some(({ id }) => id === work.trial?.version.id)) return 'done'
-      if (work.trial === undefined) work.trial = this.#try(work.changes, head)
-      else if (work.trial.base !== head.version) return 'overtaken'
+      // While nobody else has changed anything, what came of them still holds.
+      if (work.trial?.base !== head.version) work.trial = this.#try(work, head)
       const { rows: changed, version } = work.trial
       if (changed.length > 0) await append(transaction, { rows: changed, versions: [version] })
       return 'done'
     })
   }
 
-  #try(changes: Work['changes'], { version: base }: Head): Trial {
-    const outcomes = this.#parts.catalog.trial(changes)
+  /** Runs the changes, again if there was a trial that was not committed; what has thrown then is not run again. */
+  #try({ changes, trial }: Work, { version: base }: Head): Trial {
+    const isRefused = (i: number) => trial !== undefined && 'error' in (trial.outcomes[i] as Tried)
+    const tried = this.#parts.catalog.trial(changes.filter((_, i) => !isRefused(i)))
+    const outcomes = changes.map((_, i) => (isRefused(i) ? trial?.outcomes[i] : tried.shift()) as Tried)
     const version = { version: base + 1, id: randomUUID() }
     const newest = new Map<string, LoggedRow>()
-    for (const tried of outcomes) {
-      if ('error' in tried) continue
-      for (const row of tried.rows)
-        newest.set(`${row.table} ${row.key}`, { ...row, version: version.version })
+    for (const each of outcomes) {
+      if ('error' in each) continue
+      for (const row of each.rows) newest.set(`${row.table} ${row.key}`, { ...row, version: version.version })
     }
     return { base, version, outcomes, rows: [...newest.values()] }
   }
@@ -400,6 +399,11 @@ function headOf([heads]: readonly object[][]): Head {
 
 function schemaOf(catalog: Catalog): number {
   return Number(catalog.meta('schema_version'))
+}
+
+/** @param upTo what the log had when the reading began */
+function newestOf(rows: readonly LoggedRow[], upTo: number): number {
+  return Math.max(rows.at(-1)?.version ?? 0, upTo)
 }
 
 /** @throws every other error */

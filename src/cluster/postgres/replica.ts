@@ -88,8 +88,7 @@ export class Replica {
     await this.catalog.absorb(rows, () => {
       if (!isFirst) return
       this.catalog.removeShared()
-      for (const table of ['cluster_rows', 'cluster_versions'])
-        this.catalog.prepare(`DELETE FROM ${table}`).run()
+      this.#forgetEnd()
       this.#setMeta(VERSION_KEY, 0)
     })
     if (isFirst) this.#version = 0
@@ -98,6 +97,7 @@ export class Replica {
   /** All that there is up to a version is in the catalog: what was loaded, or what the cluster was begun with. */
   async loaded({ version, id }: LoggedVersion): Promise<void> {
     await this.catalog.absorb([], () => {
+      this.#forgetEnd()
       this.catalog.prepare('INSERT OR REPLACE INTO cluster_versions VALUES (?, ?)').run(version, id)
       this.#setMeta(FLOOR_KEY, version)
       this.#setMeta(VERSION_KEY, version)
@@ -118,6 +118,11 @@ export class Replica {
       rows: rows.map(([version, table, key, content]) => ({ version, table, key, content }) as LoggedRow),
       versions: versions.map(([version, id]) => ({ version, id }) as LoggedVersion),
     }
+  }
+
+  #forgetEnd(): void {
+    for (const table of ['cluster_rows', 'cluster_versions'])
+      this.catalog.prepare(`DELETE FROM ${table}`).run()
   }
 
   #read(sql: string, ...values: unknown[]): unknown[][] {
