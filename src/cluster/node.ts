@@ -1,11 +1,11 @@
 import os from 'node:os'
-import { ScopedObjectStore } from '../backup/fence/scoped-object-store.ts'
+import { scopedTo } from '../backup/fence/scoped-object-store.ts'
 import { placeHere } from '../backup/fence/holder-record.ts'
 import type { ObjectStore } from '../backup/object-store/object-store.ts'
 import { type Clock, delay, type Timer, within } from '../base/clock.ts'
 import { StorePaths } from '../base/files/store-paths.ts'
 import type { Log } from '../base/log.ts'
-import { firstAssignment, RANGES } from '../catalog/assignment/assignment.ts'
+import { type Assignment, firstAssignment, RANGES } from '../catalog/assignment/assignment.ts'
 import type { SharedRow } from '../catalog/shared-rows.ts'
 import { CellError, isCellError } from '../errors.ts'
 import type { ClusterPeers, InternalRoutes, Peer } from '../http/forwarding/cluster-peers.ts'
@@ -175,12 +175,17 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
       const node = new ClusterNode(parts, { database, secret, prepared, assignments })
       const newest = await assignments.newest()
       // Before its store is opened: that sets aside what is another node's.
-      if (newest !== undefined) node.ownership.adopt(newest)
+      if (newest !== undefined) node.#adoptAtStart(newest)
       return node
     } catch (error) {
       await database.close()
       throw error
     }
+  }
+
+  /** The start of the store finds out which of its files are of these tenures, and sets the others aside. */
+  #adoptAtStart(assignment: Assignment): void {
+    this.ownership.arrived(this.ownership.adopt(assignment).gained)
   }
 
   get self(): Peer {
@@ -230,6 +235,7 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
       ownership,
       host,
       publish: (assignment) => published.publish(assignment),
+      clock,
       logger: log,
     })
     const handovers = new Handovers({
@@ -308,12 +314,12 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
   }
 
   creator(): Peer | 'here' | undefined {
-    const { ranges, handingOver } = this.ownership
-    if (!this.#isLeaving && ranges.length > handingOver.size) return 'here'
+    const { servesSome } = this.ownership
+    if (!this.#isLeaving && servesSome) return 'here'
     const owners = new Set(Object.keys(this.ownership.assignment?.prefixes ?? {}))
     const other = this.#membership?.alive.find(({ id }) => id !== this.#id && owners.has(id))
     if (other !== undefined) return { nodeId: other.id, address: other.address }
-    return ranges.length > handingOver.size ? 'here' : undefined
+    return servesSome ? 'here' : undefined
   }
 
   async catchUp(): Promise<boolean> {
@@ -500,7 +506,7 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
 
   #foreignPrefix(prefix: string): ForeignPrefix {
     const { bucket, clock, dataDir } = this.#parts
-    const store = prefix === '' ? bucket : new ScopedObjectStore(bucket, prefix, () => this.#attached?.core.id)
+    const store = scopedTo(bucket, prefix, () => this.#attached?.core.id)
     return new ForeignPrefix(store, placeHere(os.hostname(), dataDir), clock)
   }
 
@@ -517,7 +523,7 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
     if (newest?.mode === 'cluster' || this.ownership.assignment?.mode === 'cluster') return
     const before = newest ?? this.ownership.assignment
     const first = before === undefined ? firstAssignment(nodeId, prefix) : { ...before, n: before.n + 1, mode: 'cluster' as const }
-    if (await this.#assignments.put(first)) this.ownership.adopt(first)
+    if (await this.#assignments.put(first)) this.#adoptAtStart(first)
     else await this.#putFirstAssignment()
   }
 

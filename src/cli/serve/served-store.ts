@@ -2,15 +2,16 @@ import { openObjectStore } from '../../backup/object-store/open-object-store.ts'
 import { runAll } from '../../base/async/run-all.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
-import type { Ownership } from '../../catalog/assignment/ownership.ts'
+import { EVERYTHING_IS_HERE, type Ownership } from '../../catalog/assignment/ownership.ts'
 import { DEFAULT_QUOTAS } from '../../catalog/account-quotas.ts'
 import type { ClusterNode, ClusterSettings } from '../../cluster/node.ts'
-import { isCellError } from '../../errors.ts'
+import { CellError, isCellError } from '../../errors.ts'
 import { PeerClient } from '../../http/forwarding/peer-client.ts'
 import { DEFAULT_HTTP_LIMITS, REQUEST_DEADLINE_MS_DEFAULT } from '../../http/handler-options.ts'
 import type { CellService } from '../../service/cell-service.ts'
 import { InProcessService } from '../../service/in-process-service.ts'
 import { CellStore } from '../../store/cell-store.ts'
+import type { CellHost } from '../../store/cell-host.ts'
 import type { StoreOptions } from '../../store/settings/store-options.ts'
 import { StoreCore } from '../../store/store-core.ts'
 import type { StoreMetrics } from '../../store/store-metrics.ts'
@@ -24,7 +25,7 @@ const STARTS_MAX = 3
 /** A store that is open, and the service that runs its cells: in worker processes, or with `--workers 0` in this one. */
 export interface ServedStore {
   core: StoreCore
-  service: CellService
+  service: CellService & { readonly host: CellHost | undefined }
   /** Undefined for a node that is alone. It has not joined yet. */
   cluster?: ClusterNode | undefined
   metrics(): StoreMetrics
@@ -78,6 +79,7 @@ async function openMember(
     cluster = await ClusterNode.prepare({ settings, dataDir, bucket, clock, random, log, callsOf }, outdated)
     store = await openStore(flags, parts, cluster.ownership)
     const { core, service, metrics } = store
+    if (service.host === undefined) throw new CellError('internal', 'A node has an object store.')
     await cluster.attach(core, service.host, () => metrics().backups?.shipping?.lagMs)
     return { core, service, metrics, cluster, close }
   } catch (error) {
@@ -89,14 +91,14 @@ async function openMember(
 async function openStore(
   flags: ServeFlags,
   { limits, ...parts }: ServedStoreParts,
-  ownership?: Ownership,
+  ownership: Ownership = EVERYTHING_IS_HERE,
 ): Promise<ServedStore> {
-  const options = { ...storeOptions(flags, limits), ...parts, ownership }
+  const options = { ...storeOptions(flags, limits), ...parts }
   const waitMs = limits.http.requestDeadlineMs ?? REQUEST_DEADLINE_MS_DEFAULT
   const { statementMsMax, pageDefault, result } = { ...DEFAULT_HTTP_LIMITS, ...limits.http }
   const bounds = { statementMsMax, pageDefault, result: { ...result, ...limits.result } }
   if (flags.workers > 0) {
-    return await openWithWorkers(flags, options, {
+    return await openWithWorkers(flags, options, ownership, {
       objectStore: parts.objectStore,
       workers: flags.workers,
       waitMs,
@@ -105,7 +107,7 @@ async function openStore(
       slowMs: flags.slow || null,
     })
   }
-  const store = await CellStore.openOrCreate(flags.dataDir, options)
+  const store = await CellStore.openNode(flags.dataDir, options, ownership)
   return {
     core: store.core,
     service: new InProcessService(store, {
@@ -121,9 +123,10 @@ async function openStore(
 async function openWithWorkers(
   { dataDir, drain }: ServeFlags,
   options: StoreOptions,
+  ownership: Ownership,
   serviceOptions: WorkerServiceOptions,
 ): Promise<ServedStore> {
-  const core = await StoreCore.openOrCreate(dataDir, options)
+  const core = await StoreCore.openOrCreate(dataDir, options, ownership)
   const service = new WorkerService(core, serviceOptions)
   const close = (deadlineMs: number) => closeBoth(core, service, deadlineMs)
   try {

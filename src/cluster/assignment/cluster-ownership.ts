@@ -37,6 +37,8 @@ export class ClusterOwnership implements Ownership {
   #own: ReadonlySet<number> = new Set()
   #ownList: readonly number[] = []
   readonly #handingOver = new Set<number>()
+  /** This node's by the assignment, and not ready: what it has left here of an earlier tenure is in the way. */
+  readonly #arriving = new Set<number>()
 
   constructor(parts: ClusterOwnershipParts) {
     this.#parts = parts
@@ -72,11 +74,14 @@ export class ClusterOwnership implements Ownership {
     return this.#ownList
   }
 
-  get handingOver(): ReadonlySet<number> {
-    return this.#handingOver
+  /** Whether some are served here just now. */
+  get servesSome(): boolean {
+    return this.#ownList.some((range) => !this.#isMoving(range))
   }
 
-  /** Goes by this assignment from now on, unless a newer one is known. */
+  /**
+   * Goes by this assignment from now on, unless a newer one is known. Ranges that come wait for {@link arrived}.
+   */
   adopt(assignment: Assignment): Change {
     if (assignment.n <= this.number) return { gained: [], lost: [] }
     const before = this.#own
@@ -85,9 +90,20 @@ export class ClusterOwnership implements Ownership {
     this.#own = new Set(this.#ownList)
     this.#assignment = assignment
     const lost = [...before].filter((range) => !this.#own.has(range))
-    for (const range of lost) this.#handingOver.delete(range)
+    for (const range of lost) {
+      this.#handingOver.delete(range)
+      this.#arriving.delete(range)
+    }
+    const gained = this.#ownList.filter((range) => !before.has(range))
+    for (const range of gained) this.#arriving.add(range)
     this.changed.emit()
-    return { gained: this.#ownList.filter((range) => !before.has(range)), lost }
+    return { gained, lost }
+  }
+
+  /** The cells of these ranges are served here now, if they are still this node's. */
+  arrived(ranges: readonly number[]): void {
+    for (const range of ranges) this.#arriving.delete(range)
+    this.changed.emit()
   }
 
   /** The cells of these ranges are nobody's until {@link adopt}, or until {@link keep}. */
@@ -103,12 +119,12 @@ export class ClusterOwnership implements Ownership {
 
   isHere(cellId: string): boolean {
     const range = rangeOf(cellId)
-    return this.#own.has(range) && !this.#handingOver.has(range)
+    return this.#own.has(range) && !this.#isMoving(range)
   }
 
   ownerOf(cellId: string): CellOwner {
     const range = rangeOf(cellId)
-    if (this.#handingOver.has(range)) return 'moving'
+    if (this.#isMoving(range)) return 'moving'
     if (this.#own.has(range)) return 'here'
     const nodeId = this.#owners[range]
     const address = nodeId === undefined ? undefined : this.#parts.addressOf(nodeId)
@@ -123,13 +139,15 @@ export class ClusterOwnership implements Ownership {
   }
 
   newCellId(): string {
-    const free =
-      this.#handingOver.size === 0
-        ? this.#ownList
-        : this.#ownList.filter((range) => !this.#handingOver.has(range))
+    const areAll = this.#handingOver.size + this.#arriving.size === 0
+    const free = areAll ? this.#ownList : this.#ownList.filter((range) => !this.#isMoving(range))
     const range = free[Math.floor(this.#parts.random() * free.length)]
     if (range !== undefined) return withRange(newCellId(), range)
     throw new CellError('cell_moving', 'This node has no cells of its own just now.', { retryAfterMs: RETRY_MS })
+  }
+
+  #isMoving(range: number): boolean {
+    return this.#handingOver.has(range) || this.#arriving.has(range)
   }
 }
 

@@ -1,3 +1,5 @@
+import { type BackOff, backOffMs } from '../../base/async/back-off.ts'
+import { type Clock, delay } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { afterMoves, type Assignment, type Move } from '../../catalog/assignment/assignment.ts'
 import { CellError } from '../../errors.ts'
@@ -5,6 +7,8 @@ import type { CellHost, TenureEnd } from '../../store/cell-host.ts'
 import type { AssignmentLog } from './assignment-log.ts'
 import type { ClusterOwnership } from './cluster-ownership.ts'
 import { ownersOf, rangesOf, toSpans } from './range-map.ts'
+
+const BACK_OFF: BackOff = { minMs: 100, maxMs: 5_000 }
 
 /** A node that gets ranges. */
 export interface Target {
@@ -20,6 +24,7 @@ export interface MoverParts {
   host: CellHost
   /** Writes an assignment to the catalog, so that all nodes learn it in order. Goes on until it is there, or a newer one is. */
   publish(assignment: Assignment): Promise<void>
+  clock: Clock
   logger: Log
 }
 
@@ -80,12 +85,29 @@ export class Mover {
   learn(assignment: Assignment): void {
     const { ownership, host, logger } = this.#parts
     const { gained, lost } = ownership.adopt(assignment)
-    if (gained.length > 0) host.acquired(toSpans(gained))
+    if (gained.length > 0) void this.#acquire(gained)
     if (lost.length === 0) return
     host.forget(toSpans(lost)).catch((err: unknown) => {
       // The next start sets them aside: they are of an ended tenure.
       logger.warn({ err }, 'could not remove the local files of cells that are on another node now')
     })
+  }
+
+  /** Goes on until the ranges can be served here, or are another node's. */
+  async #acquire(ranges: readonly number[]): Promise<void> {
+    const { ownership, host, clock, logger } = this.#parts
+    for (let failures = 0; ; failures++) {
+      const own = new Set(ownership.ranges)
+      const coming = ranges.filter((range) => own.has(range))
+      try {
+        await host.acquired(toSpans(coming))
+        ownership.arrived(coming)
+        return
+      } catch (err) {
+        logger.error({ err }, 'cells that are to come here can not be served yet; trying again')
+        await delay(clock, backOffMs(failures, BACK_OFF))
+      }
+    }
   }
 
   async #move(ranges: readonly number[], target: Target): Promise<number> {

@@ -1,3 +1,4 @@
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
 import type { ObjectStore } from '../../../src/backup/object-store/object-store.ts'
@@ -48,7 +49,7 @@ async function newNode(id: string, log = new AssignmentLog(store, systemClock)) 
     },
     resume: (ranges: readonly RangeSpan[]) => void calls.push(`resume ${count(ranges)}`),
     forget: async (ranges: readonly RangeSpan[]) => void calls.push(`forget ${count(ranges)}`),
-    acquired: (ranges: readonly RangeSpan[]) => void calls.push(`acquired ${count(ranges)}`),
+    acquired: async (ranges: readonly RangeSpan[]) => void calls.push(`acquired ${count(ranges)}`),
   }
   const mover = new Mover({
     self: id,
@@ -56,6 +57,7 @@ async function newNode(id: string, log = new AssignmentLog(store, systemClock)) 
     ownership,
     host,
     publish: async ({ n }) => void calls.push(`publish ${n}`),
+    clock: systemClock,
     logger: NO_LOG,
   })
   return { calls, ownership, host, mover }
@@ -104,6 +106,7 @@ describe('a planned move', () => {
     const log = new AssignmentLog(store, systemClock)
     await log.put(first())
     mover.learn((await log.newest()) as Assignment)
+    await turnOfTheLoop()
     const seen: unknown[] = []
     const look = () => seen.push(ownership.isHere('000a'), ownership.ownerOf('000a'), ownership.isHere('001a'))
     const { release } = host
@@ -120,6 +123,7 @@ describe('a planned move', () => {
     const log = new AssignmentLog(store, systemClock)
     await log.put(first())
     mover.learn((await log.newest()) as Assignment)
+    await turnOfTheLoop()
     host.release = async () => {
       throw new CellError('object_store_unavailable', 'The bucket is away.')
     }
@@ -187,9 +191,23 @@ test('an older assignment is not gone back to (C6)', async () => {
   expect(ownership.ranges).toHaveLength(RANGES)
 })
 
+test('a range that comes is nobody’s until what was left of it is out of the way', async () => {
+  const { ownership, host, mover } = await newNode('b')
+  const waiting = Promise.withResolvers<void>()
+  host.acquired = async () => {
+    await waiting.promise
+    return undefined
+  }
+  mover.learn(firstAssignment('b', 'nodes/b/'))
+  expect([ownership.isHere('000'), ownership.ownerOf('000'), ownership.servesSome]).toEqual([false, 'moving', false])
+  waiting.resolve()
+  await turnOfTheLoop()
+  expect([ownership.isHere('000'), ownership.ownerOf('000'), ownership.servesSome]).toEqual([true, 'here', true])
+})
+
 test('a new cell is in a range of its node', async () => {
   const { ownership } = await newNode('a')
-  ownership.adopt(first())
+  ownership.arrived(ownership.adopt(first()).gained)
   ownership.handOver(Array.from({ length: RANGES - 1 }, (_, i) => i))
   expect(rangeOf(ownership.newCellId())).toBe(RANGES - 1)
 })
