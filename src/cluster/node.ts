@@ -346,7 +346,9 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
     try {
       if (attached.handovers.loads().every(({ id }) => id === this.#id)) return false
       await this.#membership?.setLeaving(true)
-      return await attached.handovers.giveAll(signal)
+      const isEmpty = await attached.handovers.giveAll(signal)
+      await attached.mover.settled()
+      return isEmpty
     } catch (err) {
       log.warn({ err }, 'could not hand over all cells; other nodes take over the rest')
       return false
@@ -405,7 +407,7 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
 
   /** Levels the nodes by their busy cells now. */
   async balance(): Promise<void> {
-    const nodes = this.#membership?.alive ?? []
+    const nodes = this.#membership?.nodes.filter(({ state }) => state !== 'dead') ?? []
     await Promise.all(
       nodes.map((node) =>
         node.id === this.#id ? this.#beginBalance() : this.#peers.begin(node.address, 'balance').catch(() => {}),

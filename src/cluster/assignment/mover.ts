@@ -41,6 +41,7 @@ export class Mover {
   readonly #parts: MoverParts
   #turn: Promise<unknown> = Promise.resolve()
   #moving = 0
+  readonly #forgetting = new Set<Promise<unknown>>()
 
   constructor(parts: MoverParts) {
     this.#parts = parts
@@ -87,10 +88,19 @@ export class Mover {
     const { gained, lost } = ownership.adopt(assignment)
     if (gained.length > 0) void this.#acquire(gained)
     if (lost.length === 0) return
-    host.forget(toSpans(lost)).catch((err: unknown) => {
-      // The next start sets them aside: they are of an ended tenure.
-      logger.warn({ err }, 'could not remove the local files of cells that are on another node now')
-    })
+    const forgetting: Promise<unknown> = host
+      .forget(toSpans(lost))
+      .catch((err: unknown) => {
+        // The next start sets them aside: they are of an ended tenure.
+        logger.warn({ err }, 'could not remove the local files of cells that are on another node now')
+      })
+      .finally(() => this.#forgetting.delete(forgetting))
+    this.#forgetting.add(forgetting)
+  }
+
+  /** Resolves once the files of all cells that went are gone. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#forgetting)
   }
 
   /** Goes on until the ranges can be served here, or are another node's. */

@@ -27,8 +27,8 @@ export interface TakeOverParts {
   reassign(end: TakenEnd): Promise<void>
 }
 
-/** A node whose process is known to have ended may be taken over after this share of the time to live: a beat can be late. */
-const ENDED_SHARE = 0.5
+/** A node whose process is known to have ended is taken over after this share of the time to live: it may be started again. */
+const ENDED_SHARE = 5 / 6
 
 /**
  * Takes a silent node's ranges, so that no two nodes ever answer for one of them:

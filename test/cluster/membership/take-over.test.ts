@@ -70,7 +70,7 @@ describe('a silent node is taken over', () => {
 
   test('at once, where its process is known to have ended', async () => {
     const { steps, takeOver, node, silent } = await setUp({ hasEnded: true })
-    expect(await takeOver.take(node, silent(3_000))).toBe(true)
+    expect(await takeOver.take(node, silent(5_000))).toBe(true)
     expect(steps.map((each) => each.split(' ')[0])).toEqual(['0', '0', '0'])
   })
 
