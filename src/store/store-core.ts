@@ -3,6 +3,7 @@ import { API_KEYS_SCHEMA, API_KEYS_UPGRADE } from '../auth/api-key-table.ts'
 import { ApiKeys } from '../auth/api-keys.ts'
 import { FirstKey } from '../auth/first-key.ts'
 import { IDEMPOTENCY_SCHEMA, Idempotency } from '../auth/idempotency.ts'
+import type { ManifestHead } from '../backup/archive/manifest.ts'
 import type { BackupDestination } from '../backup/archiver/backup-destination.ts'
 import type { CatalogBackup } from '../backup/catalog-backup.ts'
 import type { EpochGuard } from '../backup/fence/epoch-guard.ts'
@@ -336,6 +337,13 @@ export class StoreCore implements CellDirectory {
       entries: ({ cells }) => cells,
       next: (cursor) => page({ ...options, cursor }),
     })
+  }
+
+  /** Tells all parts that a cell is restored; one that was deleted or unknown exists again. @throws as `CellLifecycle.restored` */
+  async recordRestored(id: string, manifest: ManifestHead): Promise<void> {
+    const record = () => this.lifecycle.restored(id, manifest)
+    if (this.registry.find(id)?.deletedAt === null) record()
+    else await this.durably(record)
   }
 
   cellRecords(options: CellListOptions = {}): Paged<RecordPage, CellRecord> {
