@@ -231,6 +231,11 @@ export class StoreCore implements CellDirectory {
     return this.#catalog.storeId
   }
 
+  /** For the nodes of a cluster, which share it. */
+  get catalog(): Catalog {
+    return this.#catalog
+  }
+
   get retention(): Retention | undefined {
     return this.destination?.retention
   }
