@@ -115,7 +115,7 @@ interface RebuildFlags {
 function addRebuild(cluster: Command): void {
   cluster
     .command('rebuild')
-    .summary('make a lost PostgreSQL anew, from the object store')
+    .summary('make a lost PostgreSQL anew from the bucket')
     .description(
       'Writes the catalog (accounts, keys, names, cells) into an empty PostgreSQL: the newest one that a node has stored in the object store. Run it while no node runs, and start the nodes then.',
     )

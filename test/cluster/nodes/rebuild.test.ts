@@ -67,6 +67,7 @@ describe.skipIf(!hasPostgres)('PostgreSQL is lost for good', () => {
     const cluster = await ClusterOfTest.start('cells')
     const { place } = cluster
     await cluster.serve('a')
+    await revokedKey(cluster)
     const stored = path.join(place.objects, 'nodes', cluster.id('a'), 'snapshots')
     const copy = path.join(place.folder, 'copy')
     await cluster.node('a').stop()
