@@ -17,7 +17,7 @@ export interface NodeReport {
 export interface TakenNode {
   node: string
   at: string
-  /** What it acknowledged in between, except in the durability `remote`, may be lost. Null: nothing that it wrote is known. */
+  /** What it acknowledged in between, except in the durability `remote`, may be lost. Null: it has no log, or it could not be read. */
   lost_from: string | null
   lost_until: string
 }

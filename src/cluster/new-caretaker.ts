@@ -1,10 +1,13 @@
-import type { HolderPlace } from '../backup/fence/holder-record.ts'
+import os from 'node:os'
+import { placeHere } from '../backup/fence/holder-record.ts'
+import { scopedTo } from '../backup/fence/scoped-object-store.ts'
 import type { ObjectStore } from '../backup/object-store/object-store.ts'
 import type { Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
 import type { ClusterOwnership } from './assignment/cluster-ownership.ts'
 import type { Handovers } from './assignment/handovers.ts'
 import type { Mover } from './assignment/mover.ts'
+import type { TakenNode } from './cluster-status.ts'
 import { Caretaker } from './membership/caretaker.ts'
 import { ForeignPrefix } from './membership/foreign-prefix.ts'
 import type { LeaseTimes } from './membership/lease.ts'
@@ -20,15 +23,15 @@ interface CaretakerOfNode {
   ownership: ClusterOwnership
   mover: Mover
   handovers: Handovers
-  /** The objects of the node with this prefix. */
-  scoped(prefix: string): ObjectStore
-  /** Where this node runs. */
-  here: HolderPlace
+  /** As it is, without a prefix. */
+  bucket: ObjectStore
+  storeId: string
+  dataDir: string
   /** Whether this node may get ranges of lost nodes. */
   isHeir(): boolean
   nodes(): readonly NodeRow[]
   /** A node was taken over. */
-  taken(node: string): void
+  taken(node: TakenNode): void
   clock: Clock
   random: () => number
   log: Log
@@ -39,17 +42,29 @@ export function newCaretaker(parts: CaretakerOfNode): Caretaker {
   const { self, table, peers, times, ownership, mover, handovers, clock, random, log } = parts
   const prefixOf = (node: string) =>
     parts.nodes().find(({ id }) => id === node)?.prefix ?? ownership.assignment?.prefixes[node]
+  const ofPrefix = (prefix: string) => {
+    const scoped = scopedTo(parts.bucket, prefix, () => parts.storeId)
+    return new ForeignPrefix(scoped, placeHere(os.hostname(), parts.dataDir), clock)
+  }
   const takeOver = new TakeOver({
     table,
     times,
     clock,
     log,
-    prefixOf: ({ prefix }) => new ForeignPrefix(parts.scoped(prefix), parts.here, clock),
+    prefixOf: ({ prefix }) => ofPrefix(prefix),
     answers: async (node) => (await peers.pingNode(node))?.serving === true,
     reassign: async ({ node, ...end }) => {
       const lost = { id: node, prefix: prefixOf(node) ?? `nodes/${node}/` }
       await mover.takeOver(lost, end, await handovers.heirs(parts.isHeir()))
-      parts.taken(node)
+      const at = new Date(clock.now()).toISOString()
+      const completeTo = await ofPrefix(lost.prefix)
+        .completeTo(end.lastLog, parts.storeId)
+        .catch((err: unknown) => {
+          log.warn({ err, node }, 'could not read up to when a lost node has stored what it acknowledged')
+          return undefined
+        })
+      const lost_from = completeTo === undefined ? null : new Date(completeTo).toISOString()
+      parts.taken({ node, at, lost_from, lost_until: at })
     },
   })
   return new Caretaker({

@@ -1,6 +1,3 @@
-import os from 'node:os'
-import { placeHere } from '../backup/fence/holder-record.ts'
-import { scopedTo } from '../backup/fence/scoped-object-store.ts'
 import { within } from '../base/clock.ts'
 import type { Assignment } from '../catalog/assignment/assignment.ts'
 import { CellError } from '../errors.ts'
@@ -20,6 +17,7 @@ import { Mover } from './assignment/mover.ts'
 import { type ClusterStatus, type NodeReport, statusOf, type TakenNode } from './cluster-status.ts'
 import { Addresses } from './membership/addresses.ts'
 import type { Caretaker } from './membership/caretaker.ts'
+import { fenceForgotten } from './membership/forgotten-nodes.ts'
 import { Lease, type LeaseTimes, leaseTimes } from './membership/lease.ts'
 import { assertReachable, memberCalled } from './membership/members.ts'
 import { Membership } from './membership/membership.ts'
@@ -178,6 +176,7 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
   async attach(core: StoreCore, host: CellHost, lagMs: () => number | undefined): Promise<void> {
     const { clock, random, log } = this.#parts
     const { identity, role } = this.#prepared
+    const [{ prefix }, storeId, table, times] = [identity, core.id, this.#table, this.#times]
     if (core.guard?.epoch === undefined) throw bucketAway()
     const catalog = new PostgresCatalog({
       database: this.#database,
@@ -185,6 +184,7 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
       nodeId: identity.nodeId,
       clock,
       committed: (version, rows) => this.#barrier.committed(version, rows),
+      reopening: () => fenceForgotten({ ...this.#parts, prefix, storeId, table, times }),
     })
     if (role === 'first') {
       await writeNodeIdentity(core.paths, identity)
@@ -194,11 +194,10 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
     await catalog.seed()
     await catalog.catchUp().catch(unlessUnavailable)
     const published = new CatalogAssignment(core.catalog, clock, log)
-    const { ownership } = this
     const mover = new Mover({
       self: identity.nodeId,
       log: this.#assignments,
-      ownership,
+      ownership: this.ownership,
       host,
       publish: (assignment) => published.publish(assignment),
       clock,
@@ -206,7 +205,7 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
     })
     const handovers = new Handovers({
       self: identity.nodeId,
-      ownership,
+      ownership: this.ownership,
       mover,
       clock,
       alive: () => this.#membership?.alive ?? [],
@@ -422,13 +421,13 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
       ownership: this.ownership,
       mover,
       handovers,
-      scoped: (prefix) => scopedTo(bucket, prefix, () => core.id),
-      here: placeHere(os.hostname(), dataDir),
+      bucket,
+      storeId: core.id,
+      dataDir,
       isHeir: () => !this.#isLeaving,
       nodes: () => this.#membership?.nodes ?? [],
       taken: (node) => {
-        const at = new Date(clock.now()).toISOString()
-        this.#taken.unshift({ node, at, lost_from: null, lost_until: at })
+        this.#taken.unshift(node)
         this.#taken.splice(TAKEN_KEPT)
         for (const id of this.#addresses.ids) this.#tell(id)
       },

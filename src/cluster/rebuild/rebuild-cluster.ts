@@ -14,11 +14,12 @@ import { DirectoryLock } from '../../catalog/directory-lock.ts'
 import { CellError } from '../../errors.ts'
 import { resolveSettings, type StoreSettings } from '../../store/settings/settings.ts'
 import { AssignmentLog } from '../../store/start/assignment-log.ts'
+import { nodePrefixes } from '../membership/node-prefixes.ts'
 import { readClusterRow } from '../postgres/cluster-row.ts'
 import { Database } from '../postgres/database.ts'
 import { PostgresCatalog } from '../postgres/postgres-catalog.ts'
 import { type FoundCatalog, newestCatalog, openCatalog } from './newest-catalog.ts'
-import { assertNoneRuns, nodePrefixes } from './node-prefixes.ts'
+import { assertNoneRuns } from './stopped-nodes.ts'
 
 export interface RebuildParts {
   /** PostgreSQL's. */

@@ -14,6 +14,7 @@ describe.skipIf(!hasPostgres)('three nodes are one service', () => {
   }
 
   test('each answers for all cells; what a killed one had answers elsewhere, and so does what a stopped one had', async () => {
+    const began = Date.now()
     const { cluster, ids } = await threeNodes()
     for (const name of ['a', 'b', 'c']) expect(await cluster.values(name, ids)).toEqual(valuesOf(CELLS))
     await cluster.untilShipped(ids)
@@ -25,7 +26,12 @@ describe.skipIf(!hasPostgres)('three nodes are one service', () => {
     expect(nodes.map(({ ranges }) => ranges).reduce((a, b) => a + b)).toBe(4_096)
     expect(nodes.some(({ id }) => id === c)).toBe(false)
     const others = await cluster.status('b')
-    expect([...taken_over, ...others.taken_over].map(({ node }) => node)).toEqual([c])
+    const taken = [...taken_over, ...others.taken_over]
+    expect(taken.map(({ node }) => node)).toEqual([c])
+    const { lost_from, lost_until } = taken[0] as (typeof taken)[0]
+    const [from, until] = [Date.parse(String(lost_from)), Date.parse(lost_until)]
+    expect(from).toBeGreaterThanOrEqual(began)
+    expect(from).toBeLessThan(until)
 
     const [code] = await cluster.node('b').stop()
     expect(code).toBe(0)
