@@ -254,6 +254,43 @@ describe('a cell that moves', () => {
     },
   )
 
+  test('is followed if the node that gave it away knows that before PostgreSQL does', async () => {
+    const third = new ScriptedPeers('6a1f4d1e-0000-4000-8000-00000000000c')
+    await serve(third)
+    owner.give({ nodeId: third.self.nodeId, address: third.self.address })
+    owner.assignment = 99
+    // The first looks at PostgreSQL bring nothing.
+    const late = () => {
+      front.assignment = 98
+      front.give(third.self)
+    }
+    front.news = () => {
+      front.news = () => {
+        front.news = late
+      }
+    }
+    const got = await put('Ann')
+    expect(got.status).toBe(200)
+    expect(got.headers['cellstore-owner']).toBe(third.self.address)
+  })
+
+  test('twice while it is asked for is followed twice', async () => {
+    const [third, fourth] = [
+      new ScriptedPeers('6a1f4d1e-0000-4000-8000-00000000000c'),
+      new ScriptedPeers('6a1f4d1e-0000-4000-8000-00000000000d'),
+    ]
+    await serve(third)
+    await serve(fourth)
+    for (const past of [owner, third]) past.give(fourth.self)
+    front.news = () => {
+      front.give(third.self)
+      front.news = () => front.give(fourth.self)
+    }
+    const got = await put('Ann')
+    expect(got.status).toBe(200)
+    expect(got.headers['cellstore-owner']).toBe(fourth.self.address)
+  })
+
   test('while an operation waits to begin: the operation is carried out by the new owner', async () => {
     const service = new InProcessService(bench.store, { restoreWaitMs: 1_000, bounds: DEFAULT_HTTP_LIMITS })
     const execute = service.execute.bind(service)
