@@ -43,6 +43,7 @@ export const COUNTS = {
   CELLSTORE_ENDLESS_ROUNDS: { test: 1, soak: 10, of: 'rounds of backups while statements never end' },
   CELLSTORE_WATCH_STEPS: { test: 600, soak: 20_000, of: 'steps of work on a watched cell' },
   CELLSTORE_CLOCK_STEPS: { test: 60, soak: 1_000, of: 'steps of the clock' },
+  CELLSTORE_CLUSTER_STORMS: { test: 1, soak: 20, of: 'histories of a cluster under faults' },
   CELLSTORE_TIMESTAMPS: { test: 12, soak: 500, of: 'restores to a time' },
 } as const
 
