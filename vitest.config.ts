@@ -34,6 +34,7 @@ const LONG = [
   'test/cli/remote/remote-commands*.test.ts',
   'test/cli/sql-command*.test.ts',
   'test/cli/two-nodes*.test.ts',
+  'test/cluster/nodes/**/*.test.ts',
   'test/console/**/*.test.ts',
   'test/deploy/**/*.test.ts',
   'test/engine/fair-shares*.test.ts',

@@ -80,6 +80,9 @@ export const ERROR_KINDS = {
   api_key_not_found: 'absent',
   // The command, on a remote node
   node_unreachable: 'retry',
+  // Many nodes
+  cell_moving: 'retry',
+  not_serving: 'retry',
   // HTTP and requests in general
   not_found: 'absent',
   method_not_allowed: 'request',

@@ -12,11 +12,18 @@ const ANY: readonly CellErrorCode[] = [
   'shutting_down',
   'internal',
 ]
-const WITH_KEY: readonly CellErrorCode[] = ['unauthorized', 'forbidden', 'account_suspended', 'rate_limited']
+const WITH_KEY: readonly CellErrorCode[] = [
+  'not_serving',
+  'unauthorized',
+  'forbidden',
+  'account_suspended',
+  'rate_limited',
+]
 const WITH_BODY: readonly CellErrorCode[] = ['unsupported_media_type', 'body_too_large', 'invalid_json']
 /** Of a cell: its first use may restore it. */
 const OF_CELL: readonly CellErrorCode[] = [
   'cell_not_found',
+  'cell_moving',
   'cell_quarantined',
   'cell_restoring',
   'cells_missing',

@@ -214,9 +214,9 @@ export class ApiKeys {
     this.#parts.catalog.changeDelete(() => this.#table.removeAll(accountId))
   }
 
-  /** Writes down when keys were last used. Never throws. @internal */
-  flush(): void {
-    this.#uses.flush()
+  /** Writes down when keys were last used. Never throws, nor rejects. @internal */
+  flush(): Promise<void> {
+    return this.#uses.flush()
   }
 
   #insert(accountId: string, key: string, name: string | null, scope: KeyScope): CreatedApiKey {
@@ -302,7 +302,9 @@ export class KeyUses {
   constructor(catalog: Catalog, clock: Clock) {
     this.#catalog = catalog
     this.#clock = clock
-    this.#set = catalog.prepare('UPDATE api_keys SET last_used_at = ? WHERE id = ?')
+    this.#set = catalog.prepare(
+      'UPDATE api_keys SET last_used_at = @at WHERE id = @id AND ifnull(last_used_at, 0) < @at',
+    )
   }
 
   note(keyId: string): void {
@@ -316,16 +318,19 @@ export class KeyUses {
     return this.#unwritten.get(keyId) ?? written
   }
 
-  /** Never throws: it keeps what it cannot write, and tries again. */
-  flush(): void {
+  /** Never throws, nor rejects: it keeps what it cannot write, and tries again. */
+  async flush(): Promise<void> {
     this.#timer?.cancel()
     this.#timer = undefined
     if (this.#unwritten.size === 0) return
+    const uses = new Map(this.#unwritten)
     try {
-      this.#catalog.note(() => {
-        for (const [id, at] of this.#unwritten) this.#set.run(at, id)
+      // Another node may know of a later use.
+      const written = this.#catalog.noteForAll(() => {
+        for (const [id, at] of uses) this.#set.run({ at, id })
       })
-      this.#unwritten.clear()
+      if (written !== undefined) await written
+      for (const id of uses.keys()) this.#unwritten.delete(id)
     } catch (error) {
       if (!isCellError(error, 'store_closed')) this.#setTimer()
     }

@@ -1,7 +1,7 @@
 import type { Clock } from '../base/clock.ts'
+import { AccountCounts } from '../catalog/account-counts.ts'
 import type { Quotas } from '../catalog/account-quotas.ts'
 import type { Catalog } from '../catalog/catalog.ts'
-import { AccountCounts } from '../catalog/cell-registry.ts'
 import type { Statement } from '../engine/sqlite.ts'
 import { CellError } from '../errors.ts'
 
@@ -58,8 +58,7 @@ export class Idempotency {
     this.#perAccountMax = idempotencyKeysMax
     this.#clock = clock
     catalog.ensure('idempotency_by_account', BY_ACCOUNT_SCHEMA)
-    const count = catalog.prepare('SELECT count(*) FROM idempotency WHERE account_id = ?').pluck()
-    this.#counts = new AccountCounts((accountId) => catalog.read(() => count.get(accountId)) as number)
+    this.#counts = new AccountCounts(catalog, { table: 'idempotency', kind: 'idempotency_keys' })
     this.#find = catalog
       .prepare(
         `SELECT fingerprint, result_id FROM idempotency
@@ -69,7 +68,7 @@ export class Idempotency {
     this.#insert = catalog.prepare('INSERT INTO idempotency VALUES (?, ?, ?, ?, ?, ?, ?)')
     this.#removeSame = catalog.prepare(`DELETE FROM idempotency WHERE (${COLUMNS}) = (?, ?, ?, ?)`)
     const expired = `${DELETE} WHERE created_at <= ? ORDER BY created_at LIMIT ${REMOVED_AT_ONCE})`
-    this.#removeExpired = catalog.prepare(`${expired} RETURNING account_id`).pluck()
+    this.#removeExpired = catalog.prepare(expired)
     this.#removeOldest = catalog.prepare(`${DELETE} WHERE account_id = ? ORDER BY created_at LIMIT ?)`)
   }
 
@@ -90,24 +89,13 @@ export class Idempotency {
     )
   }
 
-  /** Call in the transaction that makes the result. @returns call it once that has committed */
-  insert(
-    accountId: string,
-    { method, path, key, fingerprint }: IdempotencyKey,
-    resultId: string,
-  ): () => void {
+  /** Call in the transaction that makes the result. */
+  insert(accountId: string, { method, path, key, fingerprint }: IdempotencyKey, resultId: string): void {
     const now = this.#clock.now()
-    const before = this.#counts.of(accountId)
-    const expired = this.#removeExpired.all(now - KEPT_MS) as string[]
-    const own = expired.filter((id) => id === accountId).length
-    const same = this.#removeSame.run(accountId, method, path, key).changes
-    const surplus = before - own - same + 1 - this.#perAccountMax
-    const oldest = Math.min(Math.max(surplus, 0), REMOVED_AT_ONCE)
-    if (oldest > 0) this.#removeOldest.run(accountId, oldest)
+    this.#removeExpired.run(now - KEPT_MS)
+    this.#removeSame.run(accountId, method, path, key)
+    const surplus = this.#counts.of(accountId) + 1 - this.#perAccountMax
+    if (surplus > 0) this.#removeOldest.run(accountId, Math.min(surplus, REMOVED_AT_ONCE))
     this.#insert.run(accountId, method, path, key, fingerprint, resultId, now)
-    return () => {
-      for (const id of expired) this.#counts.changed(id, -1)
-      this.#counts.changed(accountId, 1 - same - oldest)
-    }
   }
 }

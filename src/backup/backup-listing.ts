@@ -26,7 +26,7 @@ export class BackupListing {
     const { accountId, signal } = options
     const limit = pageLimit(options.limit, PAGE_MAX)
     const after = cursorVersion(cellId, options.cursor)
-    const { index, logIndex } = this.#destination
+    const { index, logs, tenuresOf } = this.#destination
     const { versions: all, marks } = await index.contents(cellId, { signal })
     // Not before: what the object store answers, and how long it takes, is the same for a cell that nobody has.
     this.#ownership.checkRecord(cellId, accountId)
@@ -41,8 +41,8 @@ export class BackupListing {
     const backups = described.filter((_, i) => heads[i] !== undefined)
     const newer = after === undefined ? undefined : await index.restorable(after, cellId, listing, { signal })
     const versions = heads.filter((head) => head !== undefined)
-    const page = { cellId, versions, newer, marks }
-    const restorable = await restorableRanges(logIndex, page, { signal })
+    const page = { cellId, versions, newer, marks, tenures: tenuresOf(cellId) }
+    const restorable = await restorableRanges(logs, page, { signal })
     return { backups, nextCursor, restorable }
   }
 

@@ -91,8 +91,9 @@ export class BackupManager {
    * @throws `cell_not_found`, `busy`, `rate_limited`, `disk_full`, `object_store_unavailable`, `object_store_error`,
    * `object_store_mismatch`, `store_closed`; the signal's reason
    */
-  snapshot(cellId: string, options: MakeBackupOptions = {}): Promise<BackupResult> {
-    return orReason(options?.signal, this.backup(cellId, 'snapshot', options))
+  async snapshot(cellId: string, options: MakeBackupOptions = {}): Promise<BackupResult> {
+    this.#parts.assertHere(cellId)
+    return await orReason(options?.signal, this.backup(cellId, 'snapshot', options))
   }
 
   /**
@@ -100,8 +101,9 @@ export class BackupManager {
    *
    * @throws as {@link snapshot}
    */
-  incremental(cellId: string, options: MakeBackupOptions = {}): Promise<BackupResult> {
-    return orReason(options?.signal, this.backup(cellId, 'incremental', options))
+  async incremental(cellId: string, options: MakeBackupOptions = {}): Promise<BackupResult> {
+    this.#parts.assertHere(cellId)
+    return await orReason(options?.signal, this.backup(cellId, 'incremental', options))
   }
 
   /**
@@ -119,6 +121,7 @@ export class BackupManager {
   async restore(cellId: string, options: RestoreOptions = {}): Promise<RestoreResult> {
     checkOptions(options, RESTORE)
     this.#parts.assertRunning()
+    this.#parts.assertHere(cellId)
     this.#listing.assertCell(cellId)
     const { accountId } = options
     checkMoment(options, cellId)
@@ -137,9 +140,10 @@ export class BackupManager {
     checkOptions(options, PLAN)
     const { archiver, assertRunning, destination, isLocal, record } = this.#parts
     assertRunning()
+    this.#parts.assertHere(cellId)
     this.#listing.assertCell(cellId)
     checkMoment(options, cellId)
-    const { index, logIndex: log, reader } = destination
+    const { index, logs, reader } = destination
     const isStored = (id: string) => destination.isStored(id)
     const { accountId, signal } = options
     const ship = async (id: string) => {
@@ -147,8 +151,9 @@ export class BackupManager {
       return holdsAllOf(id, await archiver.flush(signal, { cells: [id] }))
     }
     const recordOf = async (id: string) => record(id)
-    const parts = { index, log, reader, ship: archiver.shipping && ship, isStored, recordOf }
-    const request = { ...options, record: record(cellId), isLocal: isLocal(cellId) }
+    const parts = { index, logs, reader, ship: archiver.shipping && ship, isStored, recordOf }
+    const tenures = destination.tenuresOf(cellId)
+    const request = { ...options, record: record(cellId), isLocal: isLocal(cellId), tenures }
     const plan = planRestore(parts, cellId, request).catch((error) => {
       throw toBackupError(error, signal)
     })
@@ -229,6 +234,8 @@ export class BackupManager {
    * @internal
    */
   async recoverIfLost(cellId: string, need: Need, signal?: AbortSignal): Promise<void> {
+    const { isLocal, assertHere } = this.#parts
+    if (!isLocal(cellId)) assertHere(cellId)
     await this.#restores.recoverIfLost(cellId, need, signal)
   }
 

@@ -20,6 +20,8 @@ export interface AskingParts {
   isLocal(cellId: string): boolean
   /** @throws `store_closed` */
   assertRunning(): void
+  /** @throws `cell_moving` if the cell is another node's */
+  assertHere(cellId: string): void
 }
 
 /** What a new cell takes over from the cell whose state it has. */
@@ -52,8 +54,9 @@ export class BackupBranches {
     accountId: string | undefined,
     signal?: AbortSignal,
   ): Promise<SourceFacts> {
-    const { destination, record, assertRunning } = this.#parts
+    const { destination, record, assertRunning, assertHere } = this.#parts
     assertRunning()
+    if (isCellId(cellId)) assertHere(cellId)
     if (cellId === destination.storeId || !isCellId(cellId)) throw cellNotFound()
     const known = record(cellId)
     if (known !== undefined && (accountId === undefined || known.accountId === accountId)) {

@@ -7,6 +7,8 @@ import { CellDatabase, type CellHooks } from '../engine/cell-database.ts'
 import type { CellDatabaseSettings } from '../engine/cell-settings.ts'
 import { databaseImage, type Statement } from '../engine/sqlite.ts'
 import { CellError, isCellError } from '../errors.ts'
+import type { CatalogWriter, Tried } from './catalog-writer.ts'
+import { type SharedRow, SharedRows, type SharedTables } from './shared-rows.ts'
 
 const VERSION_KEY = 'schema_version'
 
@@ -49,6 +51,10 @@ export class Catalog {
   #version = 1
   #changing = 0
   #refusal: CellError | undefined
+  #writer: CatalogWriter | undefined
+  #shared: SharedRows | undefined
+  /** The writer tries a change, or one comes from it: nothing else may change what is shared. */
+  #isOfWriter = false
 
   /**
    * @param upgrades see {@link CatalogSchema}
@@ -159,14 +165,105 @@ export class Catalog {
 
   /**
    * Runs changes, and resolves once they are on disk. Their fsync runs in the thread pool, where changes that are made
-   * meanwhile share the next one. Until then, others see what a power loss may take back.
+   * meanwhile share the next one. Until then, others see what a power loss may take back. In a catalog that is shared, the
+   * writer runs them.
    */
   async durably<T>(run: () => T): Promise<T> {
     this.#assertChangeable()
+    if (this.#writer !== undefined) return await this.#writer.write(run)
     const { syncs } = this.database
     const value = syncs.defer(run)
     await syncs.sync()
     return value
+  }
+
+  /** Other nodes have the catalog, too: from here on only {@link durably} changes it. */
+  share(tables: SharedTables, writer: CatalogWriter): void {
+    this.#shared = new SharedRows(this.database, tables)
+    this.#writer = writer
+  }
+
+  /** All rows that are shared, some at a time. */
+  sharedRows(): Generator<SharedRow[]> {
+    return this.#rows.all()
+  }
+
+  /**
+   * For the writer: runs changes, each on what those before it have left, and takes all of them back. One that throws has changed
+   * nothing.
+   *
+   * @throws if the catalog can't be changed
+   */
+  trial(changes: readonly (() => unknown)[]): Tried[] {
+    this.#assertChangeable()
+    const tried: Tried[] = []
+    const takeBack = new CellError('internal', 'A trial was taken back.')
+    try {
+      this.#ofWriter(() =>
+        this.database.transaction(() => {
+          for (const run of changes) tried.push(this.#try(run))
+          throw takeBack
+        }),
+      )
+    } catch (error) {
+      if (error !== takeBack) throw error
+    }
+    return tried
+  }
+
+  /**
+   * For the writer: leaves the shared rows as other nodes, or a {@link trial}, have left them.
+   *
+   * @param also runs in the same transaction; it may {@link replaceAll}
+   */
+  async absorb(rows: readonly SharedRow[], also: () => void): Promise<void> {
+    this.#assertChangeable()
+    const { syncs } = this.database
+    syncs.defer(() =>
+      this.#ofWriter(() =>
+        this.changeDelete(() => {
+          also()
+          this.#rows.write(rows)
+        }),
+      ),
+    )
+    this.changed.emit()
+    await syncs.sync()
+  }
+
+  /** In {@link absorb}: all rows that are shared go, before those that were given come. */
+  removeShared(): void {
+    this.#rows.clear()
+  }
+
+  get #rows(): SharedRows {
+    if (this.#shared === undefined) throw new CellError('internal', 'The catalog is not shared.')
+    return this.#shared
+  }
+
+  #try(run: () => unknown): Tried {
+    try {
+      return this.database.transaction(() => {
+        const value = run()
+        return { value, rows: this.#rows.take() }
+      })
+    } catch (error) {
+      // What ends the transaction itself ends the trial.
+      this.database.assertUsable()
+      return { error }
+    }
+  }
+
+  #ofWriter<T>(run: () => T): T {
+    this.#isOfWriter = true
+    this.#changing++
+    try {
+      return run()
+    } finally {
+      this.#isOfWriter = false
+      this.#changing--
+      this.#version++
+    }
   }
 
   #transaction<T>(run: () => T): T {
@@ -178,10 +275,12 @@ export class Catalog {
 
   #change<T>(run: () => T): T {
     this.#assertChangeable()
+    if (this.#writer !== undefined && !this.#isOfWriter) throw notByWriter()
     this.#changing++
     try {
       const value = run()
-      this.changed.emit()
+      // What is tried is taken back, and what comes of it is told of then.
+      if (!this.#isOfWriter) this.changed.emit()
       return value
     } finally {
       this.#changing--
@@ -197,7 +296,20 @@ export class Catalog {
   /** Runs a change that alone needs no backup, such as when a key was last used. */
   note<T>(run: () => T): T {
     this.assertOpen()
-    return this.database.syncs.skip(() => this.database.transaction(run))
+    return this.database.syncs.skip(() =>
+      this.database.transaction(() => {
+        const value = run()
+        if (this.#writer !== undefined && this.#rows.take().length > 0) throw notByWriter()
+        return value
+      }),
+    )
+  }
+
+  /** {@link note} of what other nodes have, too. @returns undefined if it is written at once, since there are none */
+  noteForAll(run: () => void): Promise<void> | undefined {
+    if (this.#writer !== undefined) return this.durably(run)
+    this.note(run)
+    return undefined
   }
 
   meta(key: string): string | undefined {
@@ -240,6 +352,10 @@ export class Catalog {
       })
     }
   }
+}
+
+function notByWriter(): CellError {
+  return new CellError('internal', 'Something tried to change a shared catalog by itself.')
 }
 
 function noCatalog(why: string, cause?: unknown): CellError {

@@ -5,6 +5,7 @@ import { RowCursors } from '../base/row-cursor.ts'
 import type { Durability } from '../engine/cell-settings.ts'
 import type { Statement } from '../engine/sqlite.ts'
 import { CellError } from '../errors.ts'
+import { AccountCounts } from './account-counts.ts'
 import { type Catalog, CatalogCache } from './catalog.ts'
 
 /** A cell as the catalog knows it. */
@@ -143,8 +144,17 @@ export class CellRegistry {
     catalog.ensure('deleted_names', DELETED_NAMES_SCHEMA)
     catalog.ensure('named_cells', NAMED_CELLS_SCHEMA)
     this.#setDeleted = catalog.prepare('UPDATE cells SET deleted_at = ? WHERE id = ?')
-    this.#existing = this.#counts('deleted_at IS NULL')
-    this.#deleted = this.#counts('deleted_at IS NOT NULL')
+    const table = 'cells'
+    this.#existing = new AccountCounts(catalog, {
+      table,
+      kind: 'existing_cells',
+      counts: (row) => `${row}.deleted_at IS NULL`,
+    })
+    this.#deleted = new AccountCounts(catalog, {
+      table,
+      kind: 'deleted_cells',
+      counts: (row) => `${row}.deleted_at IS NOT NULL`,
+    })
     this.#setName = catalog.prepare('UPDATE cells SET name = ? WHERE id = ?')
     this.#pages = this.#pagesOf('deleted_at IS NULL')
     this.#deletedPages = this.#pagesOf('deleted_at IS NOT NULL')
@@ -207,7 +217,6 @@ export class CellRegistry {
         .run(id, accountId, name, createdAt, null, durability)
       also?.()
     })
-    if (accountId !== null) this.#existing.changed(accountId, 1)
   }
 
   /** Marks a cell that exists as deleted. @param at epoch milliseconds */
@@ -218,9 +227,6 @@ export class CellRegistry {
       this.#setDeleted.run(at, id)
       if (surplus > 0) this.#catalog.prepare(FORGET).run(accountId, surplus)
     })
-    if (accountId === null) return
-    this.#existing.changed(accountId, -1)
-    this.#deleted.changed(accountId, 1 - surplus)
   }
 
   /** What is left of a deleted cell shows no tenant's text. */
@@ -229,14 +235,11 @@ export class CellRegistry {
   }
 
   /** A deleted cell exists again. @param name it may have lost its name to another one meanwhile */
-  undelete({ id, accountId }: CellRecord, name: string | null): void {
+  undelete({ id }: Pick<CellRecord, 'id'>, name: string | null): void {
     this.#catalog.change(() => {
       this.#setName.run(name, id)
       this.#setDeleted.run(null, id)
     })
-    if (accountId === null) return
-    this.#existing.changed(accountId, 1)
-    this.#deleted.changed(accountId, -1)
   }
 
   /** Cells that exist, or that were deleted, in the order of their creation. @throws `invalid_request` for a bad cursor or limit */
@@ -282,13 +285,6 @@ export class CellRegistry {
     return Math.max(0, this.#deleted.of(accountId) + 1 - deletedMax)
   }
 
-  #counts(which: string): AccountCounts {
-    const count = this.#catalog
-      .prepare(`SELECT count(*) FROM cells WHERE ${which} AND account_id = ?`)
-      .pluck()
-    return new AccountCounts((accountId) => this.#catalog.read(() => count.get(accountId)) as number)
-  }
-
   readonly #read = (id: string): CellRecord | undefined => {
     const row = isCellId(id)
       ? (this.#catalog.prepare(`SELECT ${COLUMNS} FROM cells WHERE id = ?`).raw().get(id) as Row | undefined)
@@ -309,33 +305,4 @@ function nameTaken(accountId: string | null, id: string): CellError {
 
 function toRecord([id, accountId, name, createdAt, deletedAt, durability]: Row): CellRecord {
   return { id, accountId, name, createdAt, deletedAt, durability }
-}
-
-/** More accounts than this, and all are counted again. */
-const ACCOUNTS_MAX = 10_000
-
-/** How many of something each account has in the catalog: counted once, and kept up to date from then on. */
-export class AccountCounts {
-  readonly #count: (accountId: string) => number
-  readonly #counts = new Map<string, number>()
-
-  constructor(count: (accountId: string) => number) {
-    this.#count = count
-  }
-
-  of(accountId: string): number {
-    let count = this.#counts.get(accountId)
-    if (count === undefined) {
-      count = this.#count(accountId)
-      if (this.#counts.size >= ACCOUNTS_MAX) this.#counts.clear()
-      this.#counts.set(accountId, count)
-    }
-    return count
-  }
-
-  /** After a change of the catalog. */
-  changed(accountId: string, by: number): void {
-    const count = this.#counts.get(accountId)
-    if (count !== undefined) this.#counts.set(accountId, count + by)
-  }
 }

@@ -4,6 +4,7 @@ import { nearestName } from '../base/options/known-names.ts'
 import { addAccountsCommands } from './commands/accounts-commands.ts'
 import { addBackupCommands } from './commands/backup-commands.ts'
 import { addCellsCommands } from './commands/cells-commands.ts'
+import { addClusterCommands } from './commands/cluster-commands.ts'
 import { addKeysCommands } from './commands/keys-commands.ts'
 import { addRecoverCommand } from './commands/recover-command.ts'
 import { addServeCommand } from './commands/serve-command.ts'
@@ -71,6 +72,7 @@ export function buildProgram(): Command {
   addBackupCommands(program)
   addRecoverCommand(program)
   addStatusCommand(program)
+  addClusterCommands(program)
   addRefusedUrl(program)
   nameInErrors(program)
   return addHelpOfAnyCommand(program)

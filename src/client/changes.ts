@@ -13,7 +13,13 @@ export interface ChangesSource {
 /** Until the server says how long to wait. */
 const RETRY_MS = 1_000
 /** The server goes away, and another one takes over. */
-const COMES_BACK: readonly string[] = ['shutting_down', 'busy', 'cell_restoring']
+const COMES_BACK: readonly string[] = [
+  'shutting_down',
+  'busy',
+  'cell_restoring',
+  'cell_moving',
+  'not_serving',
+]
 
 /**
  * The changes of a cell. A connection that ends is made again, and goes on where it ended.

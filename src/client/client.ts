@@ -10,7 +10,7 @@ import type { CallOptions, Client, Problem, ProblemCode } from './types.ts'
 import { wait } from './wait.ts'
 
 /** The server refused these before their work began, so that any call may be sent again. */
-const BEFORE_WORK: readonly ProblemCode[] = ['rate_limited', 'busy', 'cell_restoring']
+const BEFORE_WORK: readonly ProblemCode[] = ['rate_limited', 'busy', 'cell_restoring', 'cell_moving']
 /** The caller sent `If-None-Match`, and has what would be answered. */
 const NOT_MODIFIED = 304
 const RETRIES = 3

@@ -1081,7 +1081,7 @@ export interface components {
             index?: number;
         };
         /** @enum {string} */
-        ProblemCode: "cell_not_found" | "cell_full" | "cell_quarantined" | "cell_restoring" | "name_taken" | "invalid_database" | "cells_missing" | "disk_full" | "no_backup" | "sql_error" | "sql_too_long" | "multiple_statements" | "param_count_mismatch" | "invalid_parameter" | "statement_not_allowed" | "statement_timeout" | "constraint_violation" | "result_too_large" | "result_memory_exceeded" | "transaction_too_large" | "stream_expired" | "transaction_timeout" | "transaction_lost" | "invalid_key" | "invalid_ttl" | "value_too_large" | "not_an_integer" | "integer_overflow" | "key_not_found" | "precondition_failed" | "backup_not_found" | "backup_corrupt" | "invalid_version" | "restore_in_progress" | "restore_not_found" | "restore_canceled" | "object_store_not_configured" | "object_store_unavailable" | "not_replicated" | "object_store_error" | "cluster_unavailable" | "quota_exceeded" | "unauthorized" | "forbidden" | "account_suspended" | "account_not_found" | "api_key_not_found" | "not_found" | "method_not_allowed" | "unsupported_media_type" | "body_too_large" | "headers_too_large" | "request_timeout" | "invalid_json" | "invalid_request" | "idempotency_not_supported" | "idempotency_in_progress" | "idempotency_key_reused" | "rate_limited" | "busy" | "shutting_down" | "internal";
+        ProblemCode: "cell_not_found" | "cell_full" | "cell_quarantined" | "cell_restoring" | "name_taken" | "invalid_database" | "cells_missing" | "disk_full" | "no_backup" | "sql_error" | "sql_too_long" | "multiple_statements" | "param_count_mismatch" | "invalid_parameter" | "statement_not_allowed" | "statement_timeout" | "constraint_violation" | "result_too_large" | "result_memory_exceeded" | "transaction_too_large" | "stream_expired" | "transaction_timeout" | "transaction_lost" | "invalid_key" | "invalid_ttl" | "value_too_large" | "not_an_integer" | "integer_overflow" | "key_not_found" | "precondition_failed" | "backup_not_found" | "backup_corrupt" | "invalid_version" | "restore_in_progress" | "restore_not_found" | "restore_canceled" | "object_store_not_configured" | "object_store_unavailable" | "not_replicated" | "object_store_error" | "cluster_unavailable" | "quota_exceeded" | "unauthorized" | "forbidden" | "account_suspended" | "account_not_found" | "api_key_not_found" | "cell_moving" | "not_serving" | "not_found" | "method_not_allowed" | "unsupported_media_type" | "body_too_large" | "headers_too_large" | "request_timeout" | "invalid_json" | "invalid_request" | "idempotency_not_supported" | "idempotency_in_progress" | "idempotency_key_reused" | "rate_limited" | "busy" | "shutting_down" | "internal";
         PutResult: {
             key: string;
             created: boolean;
@@ -1326,6 +1326,20 @@ export interface components {
                 } & components["schemas"]["Problem"];
             };
         };
+        /** @description busy, not_serving, shutting_down */
+        nodeStatus503: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                "Retry-After": components["headers"]["RetryAfter"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "busy" | "not_serving" | "shutting_down";
+                } & components["schemas"]["Problem"];
+            };
+        };
         /** @description not_found */
         not_found: {
             headers: {
@@ -1522,7 +1536,7 @@ export interface components {
                 } & components["schemas"]["Problem"];
             };
         };
-        /** @description busy, cells_missing, not_replicated, object_store_unavailable, shutting_down */
+        /** @description busy, cells_missing, not_replicated, not_serving, object_store_unavailable, shutting_down */
         createCell503: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1532,7 +1546,7 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code?: "busy" | "cells_missing" | "not_replicated" | "object_store_unavailable" | "shutting_down";
+                    code?: "busy" | "cells_missing" | "not_replicated" | "not_serving" | "object_store_unavailable" | "shutting_down";
                 } & components["schemas"]["Problem"];
             };
         };
@@ -1614,7 +1628,7 @@ export interface components {
                 } & components["schemas"]["Problem"];
             };
         };
-        /** @description busy, cell_quarantined, cell_restoring, cells_missing, not_replicated, object_store_unavailable, shutting_down */
+        /** @description busy, cell_moving, cell_quarantined, cell_restoring, cells_missing, not_replicated, not_serving, object_store_unavailable, shutting_down */
         getCell503: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1624,7 +1638,7 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code?: "busy" | "cell_quarantined" | "cell_restoring" | "cells_missing" | "not_replicated" | "object_store_unavailable" | "shutting_down";
+                    code?: "busy" | "cell_moving" | "cell_quarantined" | "cell_restoring" | "cells_missing" | "not_replicated" | "not_serving" | "object_store_unavailable" | "shutting_down";
                 } & components["schemas"]["Problem"];
             };
         };
@@ -2168,7 +2182,7 @@ export interface operations {
             429: components["responses"]["rate_limited"];
             431: components["responses"]["headers_too_large"];
             500: components["responses"]["internal"];
-            503: components["responses"]["healthz503"];
+            503: components["responses"]["nodeStatus503"];
         };
     };
     listApiKeys: {
@@ -2204,7 +2218,7 @@ export interface operations {
             429: components["responses"]["rate_limited"];
             431: components["responses"]["headers_too_large"];
             500: components["responses"]["internal"];
-            503: components["responses"]["healthz503"];
+            503: components["responses"]["nodeStatus503"];
         };
     };
     createApiKey: {
@@ -2248,7 +2262,7 @@ export interface operations {
             429: components["responses"]["rate_limited"];
             431: components["responses"]["headers_too_large"];
             500: components["responses"]["internal"];
-            503: components["responses"]["healthz503"];
+            503: components["responses"]["nodeStatus503"];
             507: components["responses"]["disk_full"];
         };
     };
@@ -2287,7 +2301,7 @@ export interface operations {
             429: components["responses"]["rate_limited"];
             431: components["responses"]["headers_too_large"];
             500: components["responses"]["internal"];
-            503: components["responses"]["healthz503"];
+            503: components["responses"]["nodeStatus503"];
             507: components["responses"]["disk_full"];
         };
     };
@@ -2329,7 +2343,7 @@ export interface operations {
             429: components["responses"]["rate_limited"];
             431: components["responses"]["headers_too_large"];
             500: components["responses"]["internal"];
-            503: components["responses"]["healthz503"];
+            503: components["responses"]["nodeStatus503"];
             507: components["responses"]["disk_full"];
         };
     };
@@ -2368,7 +2382,7 @@ export interface operations {
             429: components["responses"]["rate_limited"];
             431: components["responses"]["headers_too_large"];
             500: components["responses"]["internal"];
-            503: components["responses"]["healthz503"];
+            503: components["responses"]["nodeStatus503"];
         };
     };
     createAccount: {
@@ -2405,7 +2419,7 @@ export interface operations {
             429: components["responses"]["rate_limited"];
             431: components["responses"]["headers_too_large"];
             500: components["responses"]["internal"];
-            503: components["responses"]["healthz503"];
+            503: components["responses"]["nodeStatus503"];
             507: components["responses"]["disk_full"];
         };
     };
@@ -2438,7 +2452,7 @@ export interface operations {
             429: components["responses"]["rate_limited"];
             431: components["responses"]["headers_too_large"];
             500: components["responses"]["internal"];
-            503: components["responses"]["healthz503"];
+            503: components["responses"]["nodeStatus503"];
         };
     };
     suspendAccount: {
@@ -2476,7 +2490,7 @@ export interface operations {
             429: components["responses"]["rate_limited"];
             431: components["responses"]["headers_too_large"];
             500: components["responses"]["internal"];
-            503: components["responses"]["healthz503"];
+            503: components["responses"]["nodeStatus503"];
             507: components["responses"]["disk_full"];
         };
     };
@@ -2515,7 +2529,7 @@ export interface operations {
             429: components["responses"]["rate_limited"];
             431: components["responses"]["headers_too_large"];
             500: components["responses"]["internal"];
-            503: components["responses"]["healthz503"];
+            503: components["responses"]["nodeStatus503"];
             507: components["responses"]["disk_full"];
         };
     };
@@ -2559,7 +2573,7 @@ export interface operations {
             429: components["responses"]["rate_limited"];
             431: components["responses"]["headers_too_large"];
             500: components["responses"]["internal"];
-            503: components["responses"]["healthz503"];
+            503: components["responses"]["nodeStatus503"];
             507: components["responses"]["disk_full"];
         };
     };
@@ -2606,7 +2620,7 @@ export interface operations {
             429: components["responses"]["rate_limited"];
             431: components["responses"]["headers_too_large"];
             500: components["responses"]["internal"];
-            503: components["responses"]["healthz503"];
+            503: components["responses"]["nodeStatus503"];
             507: components["responses"]["disk_full"];
         };
     };
@@ -2649,7 +2663,7 @@ export interface operations {
             429: components["responses"]["rate_limited"];
             431: components["responses"]["headers_too_large"];
             500: components["responses"]["internal"];
-            503: components["responses"]["healthz503"];
+            503: components["responses"]["nodeStatus503"];
         };
     };
     createCell: {

@@ -4,6 +4,7 @@ import { LruCache } from '../base/lru-cache.ts'
 import type { SqlPolicy } from '../engine/cell-settings.ts'
 import { sqlShape } from '../engine/sql-policy/sql-shape.ts'
 import { isCellError } from '../errors.ts'
+import type { CellHost } from '../store/cell-host.ts'
 import type { CellStore } from '../store/cell-store.ts'
 import type { BranchCellOptions } from '../store/cells/cell-branches.ts'
 import type { CreatedCell } from '../store/cells/cell-creations.ts'
@@ -88,7 +89,11 @@ export class InProcessService implements CellService {
     options: ExecuteOptions = {},
   ): Promise<ResultOf<O>> {
     this.#store.core.observed.activity.count(cellId)
-    return tracedOperation(cellId, operation, options, () => this.#execute(cellId, operation, options))
+    return tracedOperation(cellId, operation, options, () => {
+      const { ownership, residence } = this.#store.core
+      if (ownership.assignment === undefined) return this.#execute(cellId, operation, options)
+      return residence.during(cellId, () => this.#execute(cellId, operation, options))
+    })
   }
 
   async #execute<O extends CellOperation>(
@@ -111,19 +116,23 @@ export class InProcessService implements CellService {
   }
 
   async watch(cellId: string, options: WatchOptions = {}, permit?: OperationPermit): Promise<ChangeStream> {
+    this.#store.core.residence.assertHere(cellId)
     const stream = this.#store.openCell(cellId).watch(options)
     return await beginWatch(this, cellId, stream, { signal: options.signal, permit })
   }
 
   async describe(cellId: string): Promise<CellDescription> {
+    this.#store.core.residence.assertHere(cellId)
     await this.#untilLocal(cellId)
     const { sizeBytes, quarantine } = this.#store.openCell(cellId)
     return { sizeBytes, quarantine }
   }
 
   async deleteCell(cellId: string, options: ServedDeleteOptions = {}): Promise<void> {
-    await this.#deletions.run(cellId, () => this.#delete(cellId, options))
-    await this.#store.confirmRecord(cellId)
+    await this.#store.core.residence.during(cellId, async () => {
+      await this.#deletions.run(cellId, () => this.#delete(cellId, options))
+      await this.#store.confirmRecord(cellId)
+    })
   }
 
   /** All that is acknowledged is in the last backup: what comes meanwhile waits, and then finds no cell. */
@@ -136,6 +145,7 @@ export class InProcessService implements CellService {
   }
 
   async exportCell(cellId: string, options: ServedExportOptions = {}): Promise<ExportedFile> {
+    this.#store.core.residence.assertHere(cellId)
     await this.#untilLocal(cellId)
     return await this.#store.exportToSpool(cellId, options)
   }
@@ -156,6 +166,11 @@ export class InProcessService implements CellService {
 
   confirmRecord(cellId: string): Promise<void> {
     return this.#store.confirmRecord(cellId)
+  }
+
+  /** What this node does when ranges of cells come and go. Undefined without an object store. */
+  get host(): CellHost | undefined {
+    return this.#store.host
   }
 
   get backups(): BackupManager {

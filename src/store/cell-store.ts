@@ -10,9 +10,11 @@ import { type Clock, turnOfTheLoop } from '../base/clock.ts'
 import type { Turns } from '../base/fairness/turns.ts'
 import { checkOptions, type Given } from '../base/options/option-shapes.ts'
 import type { Paged } from '../base/paging.ts'
+import type { Ownership } from '../catalog/assignment/ownership.ts'
 import type { CellListOptions, CellRecord, RecordPage } from '../catalog/cell-registry.ts'
 import type { RequestedBackups } from '../catalog/requested-backups.ts'
 import { CellError } from '../errors.ts'
+import type { CellHost } from './cell-host.ts'
 import { type BranchCellOptions, isBranch } from './cells/cell-branches.ts'
 import type { CreatedCell } from './cells/cell-creations.ts'
 import type {
@@ -31,6 +33,7 @@ import { type Archiving, archivingInProcess } from './open/archiving.ts'
 import type { Cell } from './open/cell.ts'
 import { LocalCells } from './open/local-cells.ts'
 import type { ConfirmOptions } from './open/replication.ts'
+import { RangeHost } from './residence/range-host.ts'
 import {
   CLOSE,
   type CloseOptions,
@@ -63,6 +66,8 @@ export class CellStore implements CellDirectory {
   readonly #upkeep: Upkeep
   /** Undefined without an object store. */
   readonly #archiving: Archiving<Archiver> | undefined
+  /** @internal What this node does when ranges of cells come and go. Undefined without an object store. */
+  readonly host: CellHost | undefined
   #closing: Promise<void> | undefined
 
   private constructor(core: StoreCore) {
@@ -85,6 +90,18 @@ export class CellStore implements CellDirectory {
     })
     core.guard?.lost.listen((error) => this.#takenOver(error))
     this.#archiving = archivingInProcess(core, this.#cells, upkeep)
+    this.host =
+      this.#archiving &&
+      new RangeHost({
+        core,
+        archiving: this.#archiving,
+        closeCell: async (id) => {
+          this.#cells.pool.peek(id)?.holds.endAll('the cell has moved to another node')
+          this.#cells.release(id)
+        },
+        needsBase: (id) => upkeep.needsBase(id, 'came from another node'),
+        resumed: () => upkeep.reschedule(),
+      })
   }
 
   /**
@@ -116,9 +133,19 @@ export class CellStore implements CellDirectory {
     return CellStore.#start('open-or-create', directory, options)
   }
 
-  static #start(mode: StartMode, directory: string, options: StoreOptions): Promise<CellStore> {
+  /** {@link openOrCreate} of a node of a cluster. @param ownership which cells are its own @internal */
+  static openNode(directory: string, options: StoreOptions, ownership: Ownership): Promise<CellStore> {
+    return CellStore.#start('open-or-create', directory, options, ownership)
+  }
+
+  static #start(
+    mode: StartMode,
+    directory: string,
+    options: StoreOptions,
+    ownership?: Ownership,
+  ): Promise<CellStore> {
     const build = (parts: StoreParts) => new CellStore(new StoreCore(parts))
-    return startStore(mode, directory, options, CATALOG_SCHEMA, build)
+    return startStore(mode, directory, options, CATALOG_SCHEMA, build, ownership)
   }
 
   /** A UUID. */
@@ -425,6 +452,11 @@ export class CellStore implements CellDirectory {
   /** @internal */
   lookAt(ids: readonly string[]): ReturnType<CellDirectory['lookAt']> {
     return this.core.lookAt(ids)
+  }
+
+  /** @internal */
+  setStaleAside(): Promise<void> {
+    return this.core.setStaleAside()
   }
 
   /** @internal Starts the background work. */

@@ -9,14 +9,19 @@ import type { EpochGuard } from '../backup/fence/epoch-guard.ts'
 import { remoteRefused } from '../backup/fence/epoch-holder.ts'
 import type { CallOptions, ObjectStore } from '../backup/object-store/object-store.ts'
 import type { BackgroundRecovery } from '../backup/recovery/background-recovery.ts'
+import { findLastLog } from '../backup/shipping/stored/last-log.ts'
 import type { VerificationTable } from '../backup/verify/verification-table.ts'
+import type { LogNumber } from '../backup/versions/object-keys.ts'
 import type { Retention } from '../backup/versions/retention/retention.ts'
+import type { Stamps } from '../backup/versions/stamps.ts'
 import { runAll } from '../base/async/run-all.ts'
 import type { Clock } from '../base/clock.ts'
 import { Turns } from '../base/fairness/turns.ts'
 import type { StorePaths } from '../base/files/store-paths.ts'
 import { type Paged, paged } from '../base/paging.ts'
 import { AccountQuotas } from '../catalog/account-quotas.ts'
+import { type RangeSpan, type Tenure, tenuresOf } from '../catalog/assignment/assignment.ts'
+import type { Ownership } from '../catalog/assignment/ownership.ts'
 import { Catalog, type CatalogSchema, UnknownCells } from '../catalog/catalog.ts'
 import {
   CELLS_SCHEMA,
@@ -48,6 +53,8 @@ import { CellNames } from './cells/cell-names.ts'
 import { Spool } from './cells/spool-files.ts'
 import { CellFiles } from './open/cell-files.ts'
 import { UnreadableCells } from './open/unreadable-cells.ts'
+import { LocalTenures } from './residence/local-tenures.ts'
+import { Residence } from './residence/residence.ts'
 import { checkCanBeRemote, databaseSettings, type StoreSettings } from './settings/settings.ts'
 import type { StoreOptions } from './settings/store-options.ts'
 import { CellsFolder } from './start/cells-folder.ts'
@@ -67,6 +74,10 @@ export class StoreCore implements CellDirectory {
   readonly observed: StoreObservations
   readonly census: CellCensus
   readonly settings: StoreSettings
+  /** Which cells are this node's. */
+  readonly ownership: Ownership
+  readonly residence: Residence
+  readonly tenures: LocalTenures
   readonly state: LocalState
   readonly files: CellFiles
   readonly unreadable: UnreadableCells
@@ -102,7 +113,7 @@ export class StoreCore implements CellDirectory {
   readonly #unknownCells: UnknownCells
   #closing: Promise<void> | undefined
 
-  constructor({ paths, lock, entry, recoveredCatalog, ...given }: StoreParts) {
+  constructor({ paths, lock, entry, ownership, recoveredCatalog, ...given }: StoreParts) {
     const accountOf = (id: string) => this.registry.find(id)?.accountId
     const observed = new StoreObservations(given.settings, given.objectStore, accountOf)
     const { settings, objectStore } = observed
@@ -119,11 +130,15 @@ export class StoreCore implements CellDirectory {
     this.#lock = lock
     this.#objectStore = objectStore
     this.#entry = entry
+    this.ownership = ownership
+    this.residence = new Residence(ownership)
+    this.tenures = new LocalTenures(paths)
     this.guard = entry?.guard
     const catalogSettings = { ...databaseSettings(settings, 'full'), sqlPolicy: 'trusted' } as const
     const failed = (err: unknown) => log.error({ err }, 'upkeep of the catalog failed')
     this.#catalog = new Catalog(paths.catalog, catalogSettings, CATALOG_SCHEMA.upgrades, failed)
     let state: LocalState | undefined
+    entry?.setStore(this.#catalog.storeId)
     try {
       state = new LocalState(paths.localState, objectStore?.url)
       this.state = state
@@ -149,12 +164,14 @@ export class StoreCore implements CellDirectory {
       this.#removeLeft({ newCells, deletionNotes, isOldCatalog: recoveredCatalog !== undefined })
       const unfinished = new UnfinishedCells(newCells)
       const { registry, files, unreadable } = this
-      this.census = new CellCensus({ registry, files, unreadable, paths, clock })
+      this.census = new CellCensus({ registry, files, unreadable, paths, residence: this.residence, clock })
       this.hints = new ExpiryHints(this.state)
       const { accounts, turns, cellsFolder } = this
       const idempotency = new Idempotency(this.#catalog, settings.quotas, clock)
+      const { residence } = this
       const unstored = this.#unstoredCells()
-      const parts = { accounts, registry, idempotency, quotas, turns, files, cellsFolder, unfinished, clock }
+      const ofFiles = { files, cellsFolder, unfinished, residence, newCellId: () => ownership.newCellId() }
+      const parts = { accounts, registry, idempotency, quotas, turns, ...ofFiles, clock }
       const checkDurability = (durability: Durability) => this.#checkDurability(durability)
       const made = (id: string, accountId: string | null) => this.lifecycle.made(id, accountId)
       const creations = new CellCreations({
@@ -167,8 +184,17 @@ export class StoreCore implements CellDirectory {
       this.#creations = creations
       this.#unknownCells = new UnknownCells(this.#catalog)
       const unknownCells = this.#unknownCells
-      const start = { entry, recoveredCatalog, unknownCells, catalog: this.#catalog, state, paths, settings }
-      const cells = { registry, files, cellsFolder, unreadable }
+      const start = {
+        entry,
+        ownership,
+        recoveredCatalog,
+        unknownCells,
+        catalog: this.#catalog,
+        state,
+        paths,
+        settings,
+      }
+      const cells = { registry, files, cellsFolder, unreadable, residence }
       const stored = objectStore && newObjectStoreParts({ objectStore, ...start, ...cells })
       this.destination = stored?.destination
       this.catalogBackup = stored?.catalogBackup
@@ -195,14 +221,21 @@ export class StoreCore implements CellDirectory {
    * Opens the store in the directory or the object store. Creates a new one only if both are proven empty
    * (invariant 14).
    *
+   * @param ownership which cells are this node's; by default all
    * @throws as `CellStore.openOrCreate`
    */
-  static openOrCreate(directory: string, options: StoreOptions): Promise<StoreCore> {
-    return startStore('open-or-create', directory, options, CATALOG_SCHEMA, (parts) => new StoreCore(parts))
+  static openOrCreate(directory: string, options: StoreOptions, ownership?: Ownership): Promise<StoreCore> {
+    const build = (parts: StoreParts) => new StoreCore(parts)
+    return startStore('open-or-create', directory, options, CATALOG_SCHEMA, build, ownership)
   }
 
   get id(): string {
     return this.#catalog.storeId
+  }
+
+  /** For the nodes of a cluster, which share it. */
+  get catalog(): Catalog {
+    return this.#catalog
   }
 
   get retention(): Retention | undefined {
@@ -224,6 +257,18 @@ export class StoreCore implements CellDirectory {
 
   async addCell(options: CreateCellOptions = {}): Promise<CreatedCell> {
     return this.#made(await this.#creations.createAside(options))
+  }
+
+  /** Undefined without a cluster. */
+  tenuresOf(id: string): Tenure[] | undefined {
+    const { assignment } = this.ownership
+    return assignment && tenuresOf(assignment, id)
+  }
+
+  /** Undefined without a cluster. */
+  stampsOf(id: string): Stamps | undefined {
+    const after = this.tenuresOf(id)?.at(-1)?.stampsAfter
+    return after === undefined ? undefined : { after, bound: this.ownership.stampBound }
   }
 
   /** Whether what the cell commits is acknowledged once it is in the object store. */
@@ -352,6 +397,43 @@ export class StoreCore implements CellDirectory {
   /** Records the archiver process before it writes to this store; undefined without one. */
   publishArchiver(identity: ProcessIdentity | undefined): void {
     this.#lock.publishArchiver(identity)
+  }
+
+  /** The newest object of this node's log; null if there is none. */
+  async lastLog(options: CallOptions = {}): Promise<LogNumber | null> {
+    await this.guard?.confirm(options)
+    const { guard } = this
+    if (this.#objectStore === undefined || guard?.epoch === undefined) return null
+    return (await findLastLog(this.#objectStore, guard.epoch, options)) ?? null
+  }
+
+  /**
+   * Of some ranges, or of all, sets aside the files of cells that are not of this node's present tenure: they were written elsewhere
+   * since, or may have been.
+   *
+   * @param closeCell in its process, if one may have it open
+   */
+  async setStaleAside(
+    among?: readonly RangeSpan[],
+    closeCell: (cellId: string) => Promise<void> = async () => {},
+  ): Promise<void> {
+    const { assignment, prefix } = this.ownership
+    if (assignment === undefined) return
+    const { tenures, settings } = this
+    const stale = tenures.cellsIn(tenures.stale(assignment, prefix, among))
+    for (const id of stale) {
+      await closeCell(id)
+      this.lifecycle.forgetLocal(id)
+    }
+    if (stale.length > 0) {
+      const name = new Date(settings.clock.now()).toISOString().replaceAll(/[-:]/g, '')
+      const folder = tenures.setAside(stale, name)
+      settings.log.warn(
+        { folder, cells: stale.length },
+        'files of cells that other nodes had since are set aside; they can be removed when nobody needs them',
+      )
+    }
+    tenures.note(assignment, prefix, among)
   }
 
   /** Starts the catalog's backup. */

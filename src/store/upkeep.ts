@@ -49,7 +49,9 @@ export class Upkeep {
     const { clock, random, log, backups } = core.settings
     this.#sweeper = new ExpirySweeper(hints, clock, log)
     if (destination === undefined) return
-    const changed = new ChangedCells(destination.progress, (id) => registry.find(id))
+    const { residence } = core
+    const recordOf = (id: string) => (residence.mayBegin(id) ? registry.find(id) : undefined)
+    const changed = new ChangedCells(destination.progress, recordOf)
     const concurrency = backups.concurrency * SCHEDULED_PER_SLOT
     const { maxLagMs } = backups
     const historyWithinMs = maxLagMs && maxLagMs * FIRST_BACKUP_SHARE
@@ -62,12 +64,19 @@ export class Upkeep {
   }
 
   start({ backup, prove, collect, recover }: UpkeepWork): void {
-    this.#sweeper.start(collect)
+    const { residence } = this.#core
+    this.#sweeper.start((id, signal) => residence.during(id, () => collect(id, signal)))
     this.#schedule?.start((id, kind, options, need) =>
       backup(id, kind, { ...options, origin: 'schedule' }, need),
     )
-    this.#drills?.start(prove)
-    this.#core.recovery?.start(recover)
+    this.#drills?.start(async (id, options) => {
+      if (id !== this.#core.id) residence.assertHere(id)
+      return await prove(id, options)
+    })
+    this.#core.recovery?.start(async (id, signal) => {
+      residence.assertHere(id)
+      await recover(id, signal)
+    })
     if (!this.#core.state.complete) void this.#inspectAll()
   }
 
@@ -86,6 +95,12 @@ export class Upkeep {
     this.#schedule?.changed(id)
   }
 
+  /** Cells that were about to leave stay. */
+  reschedule(): void {
+    this.#schedule?.reschedule()
+    this.#sweeper.reschedule()
+  }
+
   /** A cell was restored: its content is another now, with other expiries. A deleted one exists only now, after its change. */
   cellRestored(id: string): void {
     this.#sweeper.sweepSoon(id)
@@ -102,6 +117,7 @@ export class Upkeep {
   async needsBase(id: string, reason: BaseReason): Promise<void> {
     const { destination, registry, files } = this.#core
     if (registry.find(id)?.deletedAt !== null || !files.exists(id)) throw cellNotFound()
+    this.#core.residence.assertHere(id)
     // A change alone may be due, too: asked for after the version, it makes no other.
     const needed = this.#schedule?.needsBase(id, reason)
     const mark = async () => destination?.trackers.use(id, (tracker) => tracker.setChanged())

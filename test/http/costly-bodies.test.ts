@@ -16,6 +16,8 @@ async function send(path: string, value: unknown): Promise<{ status: number; cod
     mount: '',
     contentLength: 2_000_000,
     signal: new AbortController().signal,
+    read: undefined,
+    headers: {},
     header: (name) => ({ 'x-api-key': bench.key, 'content-type': 'application/json' })[name],
     stream: () => {
       throw new Error('no stream')

@@ -16,7 +16,9 @@ const PROGRAMS = [
     ? fs.readdirSync('/usr/lib/postgresql').map((version) => `/usr/lib/postgresql/${version}/bin`)
     : []),
   ...(process.env['PATH'] ?? '').split(':'),
-].findLast((directory) => ['postgres', 'initdb'].every((each) => fs.existsSync(path.join(directory, each))))
+].find((directory) =>
+  ['postgres', 'initdb', 'pg_basebackup'].every((each) => fs.existsSync(path.join(directory, each))),
+)
 
 /** Tests that need a real PostgreSQL are skipped without; `.ci/run` installs it. */
 export const hasPostgres = PROGRAMS !== undefined

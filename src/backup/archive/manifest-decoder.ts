@@ -36,6 +36,7 @@ const manifestSchema: z.ZodType<Manifest> = z.object({
       frames: z.int().nonnegative().optional(),
       at: z.int().nonnegative(),
       after: z.string().nullable(),
+      prefix: z.string().optional(),
     })
     .optional(),
   database: z.object({ name: z.literal(DATABASE_MEMBER), size: z.int().positive() }).nullable(),

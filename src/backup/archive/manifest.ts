@@ -58,6 +58,8 @@ export interface ManifestLog {
   at: number
   /** The last log object that was stored before the cut; null if there was none. */
   after: string | null
+  /** Where this log lies: `nodes/<id>/`. Absent: as that of a single node. */
+  prefix?: string | undefined
 }
 
 interface WalEntry {

@@ -95,6 +95,8 @@ export interface ArchiverClient {
   settle(request: ArchiverRequest, options: JobOptions): Promise<void>
   /** Somebody needs the waiting jobs of a cell more than before. */
   raise(cellId: string, need: Need): void
+  /** The cells of jobs that wait or run. */
+  readonly cellsAtWork: string[]
   /** What waits, and what runs. */
   readonly load: ArchiverLoad
   /**
@@ -146,7 +148,6 @@ export class Archiver implements ArchiverClient {
     this.#queue = new JobQueue(queue, clock)
     const restoring: CellRestorerParts = {
       ...destination,
-      log: destination.logIndex,
       paths,
       limits,
       ship: shipping && ((cellId, options) => this.#ship(cellId, options)),
@@ -305,6 +306,10 @@ export class Archiver implements ArchiverClient {
       },
     }
     return source
+  }
+
+  get cellsAtWork(): string[] {
+    return this.#queue.cells
   }
 
   get load(): ArchiverLoad {

@@ -3,6 +3,7 @@ import { Emitter } from '../../base/async/emitter.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { CellPaths } from '../../base/files/store-paths.ts'
 import type { Log } from '../../base/log.ts'
+import type { Tenure } from '../../catalog/assignment/assignment.ts'
 import { DATABASE_MEMBER } from '../archive/manifest.ts'
 import { ObjectReader } from '../archive/object-reader.ts'
 import type { BackupProgress } from '../changes/backup-progress.ts'
@@ -17,6 +18,7 @@ import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
 import { SOUND } from '../restore/threads/restore-task.ts'
 import { RestoreThreads, type SeparateChecks } from '../restore/threads/restore-threads.ts'
 import { backedUpTo } from '../shipping/shipping-status.ts'
+import { CellLogs } from '../shipping/stored/cell-logs.ts'
 import { LogIndex } from '../shipping/stored/log-index.ts'
 import { ObjectStoreClaim } from '../versions/identity/object-store-claim.ts'
 import { UploadSweep } from '../versions/identity/upload-sweep.ts'
@@ -32,6 +34,12 @@ export type RetentionPlans = Pick<RetentionParts, 'keep' | 'keepTenant' | 'histo
 
 interface BackupDestinationParts {
   objectStore: ObjectStore
+  /** Where this node's log lies; by default empty, as of a single node. */
+  prefix?: string | undefined
+  /** The store as the node of another prefix sees it; needed in a cluster. */
+  storeOf?: ((prefix: string) => ObjectStore) | undefined
+  /** Of a cell, as this process knows them; by default undefined, as without a cluster. */
+  tenuresOf?: ((cellId: string) => Tenure[] | undefined) | undefined
   storeId: string
   /** The files of a cell, or of the catalog, whose id is the store's. */
   paths(cellId: string): CellPaths
@@ -67,7 +75,8 @@ export class BackupDestination {
   readonly findings: VersionFindings
   readonly index: VersionIndex
   /** The log objects, for restores. */
-  readonly logIndex: LogIndex
+  readonly logs: CellLogs
+  readonly tenuresOf: (cellId: string) => Tenure[] | undefined
   readonly trackers: ChangeTrackers
   readonly runner: BackupRunner
   readonly retention: Retention
@@ -107,7 +116,10 @@ export class BackupDestination {
     this.#paths = paths
     this.#isShipped = parts.isShipped ?? (() => false)
     this.index = new VersionIndex(objectStore, storeId, clock, findings)
-    this.logIndex = new LogIndex(objectStore, storeId, parts.epoch)
+    const own = new LogIndex(objectStore, storeId, parts.epoch)
+    const { prefix = '', storeOf = () => objectStore } = parts
+    this.logs = new CellLogs(own, prefix, (other) => new LogIndex(storeOf(other), storeId))
+    this.tenuresOf = parts.tenuresOf ?? (() => undefined)
     this.trackers = new ChangeTrackers(paths, progress, clock, parts.isShipped)
     const onMoved = () => this.moved.emit()
     const claim = new ObjectStoreClaim(objectStore, storeId, clock, progress, onMoved, this.#abort.signal)
@@ -144,6 +156,7 @@ export class BackupDestination {
       retention,
       spoolDirectory,
       lastLogObject: () => this.lastLogObject(),
+      logPrefix: prefix,
       clock,
       log,
       proveDatabase: async (file, size, whose) => {

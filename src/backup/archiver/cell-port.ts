@@ -1,5 +1,6 @@
 import { unlessAborted } from '../../base/async/unless-aborted.ts'
 import type { Clock } from '../../base/clock.ts'
+import type { Tenure } from '../../catalog/assignment/assignment.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import { CellError } from '../../errors.ts'
 import type { ManifestHead } from '../archive/manifest.ts'
@@ -7,12 +8,15 @@ import type { CutCall, KnownVersions } from '../changes/log/cell-cutter.ts'
 import type { RestoredNames } from '../restore/install/cell-installer.ts'
 import type { LogPort } from '../shipping/log-port.ts'
 import type { RestoreResult } from '../versions/backup-types.ts'
+import type { Stamps } from '../versions/stamps.ts'
 
 /** A cell at the start of its backup. */
 export interface BackupStart extends KnownVersions {
   record: CellRecord
   /** Bytes of the database file and its log. */
   sizeBytes: number
+  /** Undefined without a cluster. */
+  stamps?: Stamps | undefined
 }
 
 /** What the node knows of a cell at a moment. */
@@ -21,12 +25,15 @@ export interface KnownCell {
   record: CellRecord | undefined
   /** Its database file is on this machine. */
   isLocal: boolean
+  /** Undefined without a cluster, as are the stamps. */
+  tenures?: Tenure[] | undefined
 }
 
 /** A cell at the start of its restore. */
 export interface RestoreStart extends KnownCell {
   /** The newest version that this machine knows, stored or only tried. */
   last: string | null
+  stamps?: Stamps | undefined
 }
 
 /** A restored database that is proven, in `incoming.db`. */

@@ -65,6 +65,11 @@ export class JobQueue {
     this.#waiting = { backup: new WaitingJobs(), restore: new WaitingJobs(), verify: new WaitingJobs() }
   }
 
+  /** Of jobs that wait or run. */
+  get cells(): string[] {
+    return [...this.#jobs].map(({ request }) => request.cellId)
+  }
+
   get load(): ArchiverLoad {
     const of = (lane: Lane) => ({ waiting: this.#waiting[lane].size, running: this.#running[lane].size })
     return { restore: of('restore'), backup: of('backup'), verify: of('verify') }

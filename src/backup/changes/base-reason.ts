@@ -10,5 +10,7 @@ export type BaseReason =
   | 'restore refused'
   /** Old log objects hold what no version does. */
   | 'old log objects'
+  /** Another node had the cell: its log is needed until a version of this node holds what is in it. */
+  | 'came from another node'
   /** A drill has found its versions damaged. */
   | 'versions damaged'

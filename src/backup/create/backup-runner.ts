@@ -9,6 +9,7 @@ import type { ObjectStoreClaim } from '../versions/identity/object-store-claim.t
 import type { UploadSweep } from '../versions/identity/upload-sweep.ts'
 import { compareVersions, keyBefore, parseVersion, versionOf } from '../versions/object-keys.ts'
 import type { Retention } from '../versions/retention/retention.ts'
+import { nextStamp, type Stamps } from '../versions/stamps.ts'
 import type { StoredVersion } from '../versions/stored-manifest.ts'
 import type { VersionFindings } from '../versions/version-findings.ts'
 import { listingOf } from '../versions/version-index.ts'
@@ -34,6 +35,8 @@ export interface BackupState extends KnownVersions {
   identity: CellIdentity
   /** Bytes that a base reads. */
   sizeBytes: number
+  /** Undefined without a cluster. */
+  stamps?: Stamps | undefined
 }
 
 export interface BackupRun extends CellBackupOptions {
@@ -61,12 +64,12 @@ export class BackupRunner {
     await probe.check({ signal })
     sweep.sweepIfDue()
     for (let attempt = 1; ; attempt++) {
-      const { identity, sizeBytes, ...known } = await source.begin()
+      const { identity, sizeBytes, stamps, ...known } = await source.begin()
       const versions = await this.#versions(cellId, source, known, signal)
       await endOldHistory(cellId, known.last, source, versions, this.#parts, { signal })
       // One attempt only: if the listing lags, the key is taken.
       const first = versions.length === 0 && attempt === 1 ? this.#firstVersion(identity) : undefined
-      const nextVersion = () => first ?? this.#nextVersion(cellId, known, versions)
+      const nextVersion = () => first ?? this.#nextVersion(cellId, known, versions, stamps)
       try {
         const backup = new CellBackup(this.#parts, identity, source, { signal, onProgress, willMove })
         const result = await backup.run({
@@ -128,11 +131,15 @@ export class BackupRunner {
   }
 
   /** A version later than all stored and tried ones, even if the clock has stepped back. */
-  #nextVersion(cellId: string, { last }: KnownVersions, versions: readonly StoredVersion[]): string {
+  #nextVersion(
+    cellId: string,
+    { last }: KnownVersions,
+    versions: readonly StoredVersion[],
+    stamps: Stamps | undefined,
+  ): string {
     const taken = [versions[0]?.version, last].map((version) => {
       return version ? (parseVersion(version)?.time ?? 0) : 0
     })
-    const time = Math.max(this.#parts.clock.now(), ...taken.map((each) => each + 1))
-    return versionOf(cellId, time)
+    return versionOf(cellId, nextStamp(this.#parts.clock.now(), taken, stamps))
   }
 }

@@ -23,6 +23,8 @@ export interface BackupTarget {
   spoolDirectory: string
   /** The last log object that is stored; null if there is none. */
   lastLogObject(): string | null
+  /** Where the log lies; empty for a single node. */
+  logPrefix: string
   clock: Clock
   /**
    * Runs SQLite's check of every page.
@@ -244,6 +246,7 @@ export class CellBackup {
     after: string | null,
     content: Pick<Manifest, 'database' | 'chain' | 'wals'>,
   ): Manifest {
+    const { logPrefix } = this.#target
     return {
       format: FORMAT,
       ...this.#identity,
@@ -256,7 +259,7 @@ export class CellBackup {
       sqlite_version: sqliteVersion,
       // Who asks for a backup means it as the latest, whatever it holds.
       ...(origin === 'schedule' && repeats !== undefined && { repeats }),
-      ...(log && { log: { ...log, after } }),
+      ...(log && { log: { ...log, after, ...(logPrefix !== '' && { prefix: logPrefix }) } }),
       ...content,
     }
   }

@@ -84,6 +84,7 @@ export class BackgroundRecovery {
   #beginTimer: Timer | undefined
   #tellTimer: Timer | undefined
   #running: Promise<void> | undefined
+  #recover: Recover | undefined
 
   constructor(parts: BackgroundRecoveryParts) {
     this.#parts = parts
@@ -91,9 +92,20 @@ export class BackgroundRecovery {
   }
 
   start(recover: Recover): void {
+    this.#recover = recover
     this.#beginTimer = this.#parts.clock.setTimer(() => {
-      this.#running = this.#run(recover)
+      void this.again()
     }, BEGIN_AFTER_MS)
+  }
+
+  /** Looks for lost cells once more, after what runs: this node has got some. Resolves once they are back, or given up. */
+  async again(): Promise<void> {
+    const recover = this.#recover
+    if (recover === undefined || this.#abort.signal.aborted) return
+    const before = this.#running ?? Promise.resolve()
+    const running = before.then(() => this.#run(recover))
+    this.#running = running
+    await running
   }
 
   /** Cancels running restores. The next start goes on with their cells. */
@@ -111,7 +123,7 @@ export class BackgroundRecovery {
     this.#bytes += this.#parts.databaseBytes(cellId)
   }
 
-  /** The cell was deleted: nobody misses it. */
+  /** The cell was deleted, or is another node's: nobody misses it here. */
   deleted(cellId: string): void {
     this.#lost.delete(cellId)
     this.#failed.delete(cellId)
@@ -142,6 +154,7 @@ export class BackgroundRecovery {
     const { clock, log, atOnce } = this.#parts
     if (!(await this.#find())) return
     this.#startedAt = clock.now()
+    this.#endedAt = null
     log.info({ ...this.#figures(), atOnce }, 'cells without local data are being restored in the background')
     this.#tellLater()
     await Promise.all(Array.from({ length: atOnce }, () => this.#workOff(recover)))
@@ -214,7 +227,7 @@ export class BackgroundRecovery {
 
   async #failedOn(cellId: string, err: CellError, beganAt: number): Promise<void> {
     const { code } = err
-    if (code === 'cell_not_found') {
+    if (code === 'cell_not_found' || code === 'cell_moving') {
       this.deleted(cellId)
     } else if (code === 'rate_limited') {
       const account = this.#parts.accountOf(cellId)

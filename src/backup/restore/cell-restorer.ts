@@ -5,9 +5,9 @@ import { CellError, isCellError } from '../../errors.ts'
 import { DATABASE_MEMBER, type ManifestHead } from '../archive/manifest.ts'
 import type { ObjectReader } from '../archive/object-reader.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
-import type { LogIndex } from '../shipping/stored/log-index.ts'
 import type { RestoreOptions, RestoreResult } from '../versions/backup-types.ts'
 import { backupNotFound, parseVersion, type RestoredMark } from '../versions/object-keys.ts'
+import type { Stamps } from '../versions/stamps.ts'
 import { isUnusable, type VersionIndex } from '../versions/version-index.ts'
 import { buildDatabase } from './build/restore-build.ts'
 import { proveCell } from './build/restore-database.ts'
@@ -42,6 +42,8 @@ export interface CellRestorerParts extends FinderParts, BuilderParts {
 }
 
 interface CellRestore extends RequestedRestore, BuildOptions, MarkedCell {
+  /** Undefined without a cluster. */
+  stamps?: Stamps | undefined
   /** The cell is lost, and comes back as it last was; otherwise, and without a version or time, its newest backup is restored. */
   recovers: boolean
   /** Called with the bytes of the database once it is proven; may throw. */
@@ -166,10 +168,10 @@ export class CellRestorer {
     cellId: string,
     { manifest: { version }, wals, time }: RestoreTarget,
     contents: CellContents,
-    { last }: CellRestore,
+    { last, stamps }: CellRestore,
   ): NewMark {
     const at = wals.length === 0 ? undefined : time
-    return newMark(this.#parts.clock, { version, at }, contents, { cellId, last })
+    return newMark(this.#parts.clock, { version, at }, contents, { cellId, last, stamps })
   }
 }
 
@@ -231,7 +233,6 @@ interface BuilderParts {
   reader: ObjectReader
   storeId: string
   index: VersionIndex
-  log: LogIndex
   threads: RestoreThreads
   limits: Limits
 }
@@ -247,9 +248,9 @@ interface BuildOptions extends Pick<RestoreOptions, 'signal' | 'onProgress'> {
  * @returns the size of the database in bytes
  */
 async function buildTarget(
-  { reader, storeId, index, log, threads, limits }: BuilderParts,
+  { reader, storeId, index, threads, limits }: BuilderParts,
   source: string,
-  { target: { manifest, wals }, listing }: FoundTarget,
+  { target: { manifest, wals, log }, listing }: FoundTarget,
   paths: CellPaths,
   { signal, onProgress, willMove }: BuildOptions,
 ): Promise<number> {

@@ -7,7 +7,8 @@ import type { Place } from '../changes/history.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
 import { completeTo, type LogManifest, type StoredPiece } from './log/log-manifest.ts'
 import type { LogRef, LogRefs } from './log/log-refs.ts'
-import { checkPrevious, type LogIndex } from './stored/log-index.ts'
+import type { ReadableLog } from './stored/cell-logs.ts'
+import { checkPrevious } from './stored/log-index.ts'
 
 /** What is looked for: the log of a cell after one of its versions. */
 interface LogAfter {
@@ -68,7 +69,7 @@ export interface JoinOptions extends CallOptions {
  * @throws what the object store throws; damage is a result
  */
 export async function joinLog(
-  index: LogIndex,
+  index: ReadableLog,
   after: LogAfter,
   { until, horizon = until, through, signal, isNewest = false, refs: known }: JoinOptions = {},
 ): Promise<CellLog> {
@@ -123,7 +124,7 @@ function add(
   if (time !== undefined) log.complete(time)
 }
 
-async function readable(index: LogIndex, ref: LogRef): Promise<LogManifest | CellError> {
+async function readable(index: ReadableLog, ref: LogRef): Promise<LogManifest | CellError> {
   if (ref.isRemoved) return removedForAge(ref)
   try {
     return await index.manifest(ref)

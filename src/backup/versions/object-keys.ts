@@ -69,6 +69,11 @@ export interface LogNumber {
   number: number
 }
 
+/** Whether a key, or the beginning of some, is of objects that each node of a cluster has for itself. */
+export function isOfNode(key: string): boolean {
+  return [FENCE_PREFIX, HOLDER_PREFIX, LOG_PREFIX].some((prefix) => key.startsWith(prefix))
+}
+
 export function logKey({ epoch, number }: LogNumber): string {
   return `${logsOf(epoch)}${digits(number)}`
 }

@@ -47,6 +47,11 @@ export class StorePaths {
     return path.join(this.root, 'object-store.json')
   }
 
+  /** Of which tenures the files in `cells/` are, on a node of a cluster: see LocalTenures. */
+  get tenures(): string {
+    return path.join(this.root, 'tenures.json')
+  }
+
   /** Where an adoption puts what the directory had before. */
   setAside(name: string): string {
     return path.join(this.root, `set-aside-${name}`)

@@ -1,3 +1,4 @@
+import type { ClusterStatus } from '../../cluster/cluster-status.ts'
 import type { Readable } from 'node:stream'
 import type { BackupKind, BackupOptions } from '../../backup/versions/backup-types.ts'
 import type { Clock } from '../../base/clock.ts'
@@ -180,6 +181,11 @@ const OWNER_OPERATIONS = {
 
   /** How the running node is. @throws `store_closed` if none runs */
   status: operation<object, StatusDocument>('GET', '/status'),
+  /** How the nodes are. @throws `invalid_request` if the node is alone, as do the next three */
+  cluster: operation<object, ClusterStatus>('GET', '/cluster'),
+  drainNode: operation<{ node: string }, object>('POST', '/cluster/drain'),
+  balanceNodes: operation<object, object>('POST', '/cluster/balance'),
+  leaveCluster: operation<{ last?: boolean | undefined }, object>('POST', '/cluster/leave'),
   /** Whose backups `verify` takes for the catalog's. */
   store: operation<object, StoreDocument>('GET', '/store'),
 }

@@ -4,7 +4,8 @@ import { exists } from '../../base/files/durable-files.ts'
 import { StorePaths } from '../../base/files/store-paths.ts'
 import type { Log } from '../../base/log.ts'
 import { CellError } from '../../errors.ts'
-import { FileBody, SQLITE_TYPE } from '../../http/body/file-body.ts'
+import { SQLITE_TYPE } from '../../http/body/file-body.ts'
+import { ReadableBody } from '../../http/body/readable-body.ts'
 import { Application } from '../../http/core/application.ts'
 import type { HttpRequest } from '../../http/core/http-message.ts'
 import { splitTarget } from '../../http/core/request-target.ts'
@@ -52,7 +53,7 @@ export function storeTransport(store: CellStore): Transport {
   const application = new Application(store, {}, OWNER)
   const send: Transport['send'] = async (request) => {
     const { status, body } = await application.handle(localRequest(request))
-    if (body instanceof FileBody) return { status, body: '', file: body.open() }
+    if (body instanceof ReadableBody) return { status, body: '', file: body.open() }
     return { status, body: typeof body === 'string' ? body : Buffer.from(body).toString() }
   }
   const changed = () => store.retention?.summary().changed ?? 0
@@ -83,6 +84,8 @@ function localRequest({ method, target, body = '', file, signal, onProgress }: O
     contentLength: file === undefined ? bytes.length : undefined,
     signal: signal ?? new AbortController().signal,
     onProgress,
+    read: bytes,
+    headers: { 'content-type': type },
     header: (name) => (name === 'content-type' ? type : undefined),
     readBody: async () => ({ kind: 'bytes', bytes }),
     stream: () => file ?? Readable.from([bytes]),

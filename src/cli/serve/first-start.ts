@@ -30,11 +30,11 @@ export async function issueFirstKey(
   log: Log,
 ): Promise<FirstKeyIssued | undefined> {
   if (!store.firstKey.pending || isUsed(store)) {
-    settle(store, rootKey, log)
+    await settle(store, rootKey, log)
     return undefined
   }
   if (rootKey !== undefined && parseApiKey(rootKey) === undefined) throw malformedRootKey()
-  const key = store.firstKey.issue(rootKey)
+  const key = await store.durably(() => store.firstKey.issue(rootKey))
   await untilStored(store, waitMs, store.clock)
   return { key, chosen: rootKey !== undefined }
 }
@@ -52,8 +52,8 @@ function isUsed(store: StoreCore): boolean {
 }
 
 /** The store needs no first key. */
-function settle(store: StoreCore, rootKey: string | undefined, log: Log): void {
-  if (store.firstKey.pending) store.firstKey.shown()
+async function settle(store: StoreCore, rootKey: string | undefined, log: Log): Promise<void> {
+  if (store.firstKey.pending) await store.durably(() => store.firstKey.shown())
   if (rootKey !== undefined) {
     log.warn(
       {},

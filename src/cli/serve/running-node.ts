@@ -67,13 +67,17 @@ export class RunningNode {
       const parts = { logger, accessLogger, service, counts, node: observer }
       const console = flags.console ? consoleListener() : undefined
       const { corsOrigin: corsOrigins } = flags
-      const server = new NodeServer(core, serverOptions(limits, { ...parts, console, corsOrigins }))
+      const { cluster } = store
+      const server = new NodeServer(core, serverOptions(limits, { ...parts, console, corsOrigins, cluster }))
       observer.server = server
       node.#server = server
+      // Before the others know this node, one of them looks whether it answers. Until it has joined, it refuses all requests.
+      const joined = cluster && (await listen(server, flags.host, flags.port))
+      if (joined !== undefined) await cluster?.join(flags.advertise ?? joined)
       const firstKey = await issueFirstKey(core, rootKey, flags.objectStoreWait, log)
       node.#owner = await startOwnerServer(core, paths, left, parts)
       const metricsAddress = await node.#serveMetrics(flags, observer)
-      const address = await listen(server, flags.host, flags.port)
+      const address = joined ?? (await listen(server, flags.host, flags.port))
       // From here on nothing waits: connections may come in, and none is read before this turn of the event loop is over.
       print(
         announce(
@@ -88,8 +92,8 @@ export class RunningNode {
           flags.json === true,
         ),
       )
-      if (firstKey !== undefined) core.firstKey.shown()
       if (node.#owner !== undefined) core.publishSocket(node.#owner.path)
+      if (firstKey !== undefined) await core.durably(() => core.firstKey.shown())
       logServing(log, address, flags.host)
       if (metricsAddress !== undefined) log.info({ address: metricsAddress }, 'metrics are served')
       return node
@@ -106,9 +110,20 @@ export class RunningNode {
     return new Promise((resolve) => guard?.lost.listen(resolve))
   }
 
-  /** Takes no new request, lets those under way finish, and closes the store. */
+  /** Resolves if somebody asks this node to leave its cluster. */
+  leaveAsked(): Promise<void> {
+    const { cluster } = this.#store
+    return new Promise((resolve) => {
+      if (cluster !== undefined) cluster.leaveAsked = resolve
+    })
+  }
+
+  /** Hands over its cells if it is one of several nodes, takes no new request, lets those under way finish, and closes the store. */
   async stop({ drainMs }: { drainMs: number }): Promise<void> {
-    this.#store.core.publishSocket(null)
+    const { core, cluster } = this.#store
+    core.publishSocket(null)
+    // Meanwhile this node passes requests on to those that have its cells by now.
+    await cluster?.handOver(deadlineOf(core.clock, drainMs))
     const servers = [this.#server, this.#owner, this.#metrics]
     await Promise.all(servers.map((server) => server?.stop({ drainMs })))
     await this.#store.close(drainMs)
@@ -125,6 +140,12 @@ export class RunningNode {
     this.#metrics = new NodeServer(core, parts)
     return `${await listen(this.#metrics, metricsHost, metricsPort)}/metrics`
   }
+}
+
+function deadlineOf(clock: Clock, ms: number): AbortSignal {
+  const abort = new AbortController()
+  clock.setTimer(() => abort.abort(), ms)
+  return abort.signal
 }
 
 /** Of the server for accounts: what the flags say, and defaults. */
@@ -252,6 +273,10 @@ class NodeObserver implements NodeView {
 
   constructor(store: ServedStore) {
     this.#store = store
+  }
+
+  get cluster(): NodeView['cluster'] {
+    return this.#store.cluster
   }
 
   async status(censusAgeMs = 0): Promise<StatusDocument> {

@@ -50,6 +50,12 @@ export interface ServeFlags extends StoreFlags {
   takeOver?: true
   adopt?: true
   moveObjectStore?: true
+  /** The PostgreSQL of the nodes that are one service. Undefined: this node is alone. */
+  cluster?: string | undefined
+  /** Where the other nodes reach this one: a URL without a path. */
+  advertise?: string | undefined
+  /** Of a node's beats: after so long without one, others take over what it has. */
+  clusterTtl: number
   /** Milliseconds from which on a statement is logged. False: never. */
   slow: Switchable
   metricsHost: string
@@ -58,6 +64,7 @@ export interface ServeFlags extends StoreFlags {
 }
 
 const PORT_MAX = 65_535
+const CLUSTER_TTL_MS_DEFAULT = 6_000
 const WORKERS_MAX = 64
 
 /** Adds the flags of {@link ServeFlags}, and the variables behind them. */
@@ -144,6 +151,7 @@ export function addServeFlags(command: Command): Command {
         .default(10_000, '10s'),
     )
   addFenceFlags(command)
+  addClusterFlags(command)
   addObservationFlags(command)
   return addLimitFlags(command)
 }
@@ -168,6 +176,31 @@ function addFenceFlags(command: Command): void {
       'if the object store has history that this directory did not write, go on from there, and set aside what the directory has',
     )
     .option('--move-object-store', 'let backups go to another object store than before')
+}
+
+/** Several nodes that are one service: docs/cluster.md. */
+function addClusterFlags(command: Command): void {
+  command
+    .addOption(
+      new Option(
+        '--cluster <url>',
+        'be one of several nodes with one catalog, in a PostgreSQL: postgres://user:password@host:5432/database; all use the same object store',
+      ).env('CELLSTORE_CLUSTER'),
+    )
+    .addOption(
+      new Option(
+        '--advertise <url>',
+        'where the other nodes of the cluster reach this one: http://host:port',
+      ).env('CELLSTORE_ADVERTISE'),
+    )
+    .addOption(
+      durationOption(
+        '--cluster-ttl <duration>',
+        'how long a node of the cluster may be silent before others take over its cells: from 2s to 5m; the same for all nodes',
+      )
+        .env('CELLSTORE_CLUSTER_TTL')
+        .default(CLUSTER_TTL_MS_DEFAULT, '6s'),
+    )
 }
 
 /** What others can see of the node. */

@@ -1,5 +1,6 @@
 import fs from 'node:fs'
 import { systemClock } from '../../base/clock.ts'
+import { isCellError } from '../../errors.ts'
 import { createLog } from '../log.ts'
 import { EXIT_FAILED, EXIT_OK } from '../terminal/report-error.ts'
 import { StopSignals } from '../terminal/stop-signals.ts'
@@ -27,8 +28,8 @@ export async function serve(flags: ServeFlags): Promise<never> {
   const node = await Promise.race([starting, stop.asked()])
   // Nothing was served yet, and a store survives an end at any instant, so there is nothing to wait for.
   if (node === undefined) process.exit(EXIT_OK)
-  const takenOver = await Promise.race([stop.asked(), node.takenOver()])
-  if (takenOver !== undefined) {
+  const takenOver = await Promise.race([stop.asked(), node.leaveAsked(), node.takenOver()])
+  if (isCellError(takenOver)) {
     log.error({}, `stopping: ${takenOver.message}`)
     await node.stop({ drainMs: TAKEN_OVER_DRAIN_MS })
     process.exit(EXIT_FAILED)

@@ -1,11 +1,17 @@
+import { openObjectStore } from '../../backup/object-store/open-object-store.ts'
 import { runAll } from '../../base/async/run-all.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
+import { EVERYTHING_IS_HERE, type Ownership } from '../../catalog/assignment/ownership.ts'
 import { DEFAULT_QUOTAS } from '../../catalog/account-quotas.ts'
+import type { ClusterNode, ClusterSettings } from '../../cluster/node.ts'
+import { CellError, isCellError } from '../../errors.ts'
+import { PeerClient } from '../../http/forwarding/peer-client.ts'
 import { DEFAULT_HTTP_LIMITS, REQUEST_DEADLINE_MS_DEFAULT } from '../../http/handler-options.ts'
 import type { CellService } from '../../service/cell-service.ts'
 import { InProcessService } from '../../service/in-process-service.ts'
 import { CellStore } from '../../store/cell-store.ts'
+import type { CellHost } from '../../store/cell-host.ts'
 import type { StoreOptions } from '../../store/settings/store-options.ts'
 import { StoreCore } from '../../store/store-core.ts'
 import type { StoreMetrics } from '../../store/store-metrics.ts'
@@ -13,10 +19,15 @@ import { WorkerService, type WorkerServiceOptions } from '../../workers/node/dis
 import type { NodeLimits } from './limits/limits.ts'
 import type { ServeFlags } from './serve-flags.ts'
 
+/** So often a directory that turns out to be taken over is set aside, and the node starts anew. */
+const STARTS_MAX = 3
+
 /** A store that is open, and the service that runs its cells: in worker processes, or with `--workers 0` in this one. */
 export interface ServedStore {
   core: StoreCore
-  service: CellService
+  service: CellService & { readonly host: CellHost | undefined }
+  /** Undefined for a node that is alone. It has not joined yet. */
+  cluster?: ClusterNode | undefined
   metrics(): StoreMetrics
   close(deadlineMs: number): Promise<void>
 }
@@ -28,17 +39,66 @@ export interface ServedStoreParts {
   log: Log
 }
 
-/** @throws as `CellStore.openOrCreate`; `internal` if no worker can be started */
-export async function openServedStore(
+/** @throws as `CellStore.openOrCreate`; `internal` if no worker can be started; as `ClusterNode.prepare` and `attach` */
+export async function openServedStore(flags: ServeFlags, parts: ServedStoreParts): Promise<ServedStore> {
+  const { cluster: url, clusterTtl: ttlMs } = flags
+  if (url === undefined) return await openStore(flags, parts)
+  for (let start = 1; ; start++) {
+    try {
+      return await openMember(flags, parts, { url, ttlMs }, start > 1)
+    } catch (error) {
+      // What it has was taken over by other nodes: it goes on as a new one.
+      if (!isCellError(error, 'store_outdated') || start === STARTS_MAX) throw error
+    }
+  }
+}
+
+async function openMember(
+  flags: ServeFlags,
+  parts: ServedStoreParts,
+  settings: ClusterSettings,
+  outdated: boolean,
+): Promise<ServedStore> {
+  const { dataDir } = flags
+  const { clock, log } = parts
+  const { ClusterNode } = await import('../../cluster/node.ts')
+  const bucket = openObjectStore(parts.objectStore, { clock, dataDir, checksFolder: true })
+  const callsOf = (secret: string) => new PeerClient(secret, clock)
+  const random = () => Math.random()
+  let cluster: ClusterNode | undefined
+  let store: ServedStore | undefined
+  const close = async (deadlineMs: number) => {
+    await runAll([
+      async () => await cluster?.leave(),
+      async () => await store?.close(deadlineMs),
+      async () => await cluster?.close(),
+      () => bucket.close(),
+    ])
+  }
+  try {
+    cluster = await ClusterNode.prepare({ settings, dataDir, bucket, clock, random, log, callsOf }, outdated)
+    store = await openStore(flags, parts, cluster.ownership)
+    const { core, service, metrics } = store
+    if (service.host === undefined) throw new CellError('internal', 'A node has an object store.')
+    await cluster.attach(core, service.host, () => metrics().backups?.shipping?.lagMs)
+    return { core, service, metrics, cluster, close }
+  } catch (error) {
+    await close(flags.drain)
+    throw error
+  }
+}
+
+async function openStore(
   flags: ServeFlags,
   { limits, ...parts }: ServedStoreParts,
+  ownership: Ownership = EVERYTHING_IS_HERE,
 ): Promise<ServedStore> {
   const options = { ...storeOptions(flags, limits), ...parts }
   const waitMs = limits.http.requestDeadlineMs ?? REQUEST_DEADLINE_MS_DEFAULT
   const { statementMsMax, pageDefault, result } = { ...DEFAULT_HTTP_LIMITS, ...limits.http }
   const bounds = { statementMsMax, pageDefault, result: { ...result, ...limits.result } }
   if (flags.workers > 0) {
-    return await openWithWorkers(flags, options, {
+    return await openWithWorkers(flags, options, ownership, {
       objectStore: parts.objectStore,
       workers: flags.workers,
       waitMs,
@@ -47,7 +107,7 @@ export async function openServedStore(
       slowMs: flags.slow || null,
     })
   }
-  const store = await CellStore.openOrCreate(flags.dataDir, options)
+  const store = await CellStore.openNode(flags.dataDir, options, ownership)
   return {
     core: store.core,
     service: new InProcessService(store, {
@@ -63,9 +123,10 @@ export async function openServedStore(
 async function openWithWorkers(
   { dataDir, drain }: ServeFlags,
   options: StoreOptions,
+  ownership: Ownership,
   serviceOptions: WorkerServiceOptions,
 ): Promise<ServedStore> {
-  const core = await StoreCore.openOrCreate(dataDir, options)
+  const core = await StoreCore.openOrCreate(dataDir, options, ownership)
   const service = new WorkerService(core, serviceOptions)
   const close = (deadlineMs: number) => closeBoth(core, service, deadlineMs)
   try {

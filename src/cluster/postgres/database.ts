@@ -32,12 +32,14 @@ export class Database implements Queries {
   /** What a connection that breaks leaves behind holds its locks no longer than this. */
   readonly #begin: readonly string[]
 
-  private constructor(pool: pg.Pool, incarnation: string, deadlineMs: number) {
+  private constructor(pool: pg.Pool, incarnation: string, deadlineMs: number, isSynchronous: boolean) {
     this.#pool = pool
     this.incarnation = incarnation
     this.#begin = [
       'BEGIN ISOLATION LEVEL READ COMMITTED',
       ...BOUNDED.map((setting) => `SET LOCAL ${setting} = ${deadlineMs}`),
+      // Otherwise a crash of one of the server's processes could lose commits, and nothing would tell.
+      ...(isSynchronous ? [] : ['SET LOCAL synchronous_commit = on']),
     ]
   }
 
@@ -54,7 +56,11 @@ export class Database implements Queries {
     const pool = newPool(postgres, url, deadlineMs)
     try {
       const incarnation = await incarnationOf(pool)
-      const database = new Database(pool, incarnation, deadlineMs)
+      const { rows } = await pool.query(
+        "SELECT current_setting('synchronous_commit', true) AS is_synchronous",
+      )
+      const isSynchronous = !/^(off|local)$/.test(rows[0].is_synchronous ?? 'on')
+      const database = new Database(pool, incarnation, deadlineMs, isSynchronous)
       await migrate((opening, run) => database.transaction(opening, run))
       return database
     } catch (error) {
@@ -143,8 +149,9 @@ function newPool(postgres: typeof pg, url: string, deadlineMs: number): pg.Pool 
       } as pg.CustomTypesConfig,
     }
     const pool = new postgres.Pool(config)
-    // An idle connection that breaks is no matter: the next statement gets another one.
+    // A connection that breaks beside its statements is no matter: the next one fails, or gets another connection.
     pool.on('error', () => {})
+    pool.on('connect', (client) => client.on('error', () => {}))
     return pool
   } catch {
     throw badUrl('it has a part that is malformed')

@@ -2,9 +2,9 @@ import { CellError, isCellError } from '../../errors.ts'
 
 /**
  * SQLSTATE classes and codes of a PostgreSQL that can't serve now: the connection, its resources, its shutdown or start, a
- * standby, and what another transaction or a deadline has ended.
+ * standby, what another transaction or a deadline has ended, and a schema that is gone.
  */
-const OUTAGES = /^(08|53|57|58|40|25006|25P0[234]|55000|55P03)/
+const OUTAGES = /^(08|53|57|58|40|25006|25P0[234]|55000|55P03|42P01|3F000)/
 /** The password, the role, the database. */
 const REFUSED = /^(28|3D000)/
 const NO_RIGHTS = '42501'

@@ -11,8 +11,10 @@ const TRIES_MAX = 20
  *
  * - `cluster`, one row, is the head of the catalog's log: `version` counts the changes. From `floor` on, the rows that a change
  *   has deleted are still there, marked: who has an older version reads all rows. `incarnation` is the PostgreSQL that the head was
- *   written by: see `Database.incarnation`. `lineage` says up to which version those before it count.
+ *   written by: see `Database.incarnation`.
  * - `rows` has each row of the catalog as the change `version` has left it, in JSON; null if that has deleted it.
+ * - `versions` gives each change a random id: a node whose catalog has another one at the same version comes from a history that
+ *   PostgreSQL has lost.
  * - `nodes` are the members.
  */
 const MIGRATIONS: readonly string[] = [
@@ -23,7 +25,6 @@ const MIGRATIONS: readonly string[] = [
   ALTER TABLE cellstore.cluster ADD COLUMN version BIGINT NOT NULL DEFAULT 0;
   ALTER TABLE cellstore.cluster ADD COLUMN floor BIGINT NOT NULL DEFAULT 0;
   ALTER TABLE cellstore.cluster ADD COLUMN incarnation TEXT;
-  ALTER TABLE cellstore.cluster ADD COLUMN lineage TEXT NOT NULL DEFAULT '[]';
   CREATE TABLE cellstore.rows (
     tbl TEXT NOT NULL,
     key TEXT NOT NULL,
@@ -31,7 +32,8 @@ const MIGRATIONS: readonly string[] = [
     content TEXT,
     PRIMARY KEY (tbl, key)
   );
-  CREATE INDEX rows_by_version ON cellstore.rows (version);
+  CREATE INDEX rows_by_version ON cellstore.rows (version, tbl, key);
+  CREATE TABLE cellstore.versions (version BIGINT NOT NULL PRIMARY KEY, id TEXT NOT NULL);
   CREATE TABLE cellstore.nodes (
     id TEXT NOT NULL PRIMARY KEY,
     address TEXT NOT NULL,
@@ -41,6 +43,7 @@ const MIGRATIONS: readonly string[] = [
     state TEXT NOT NULL, -- alive, leaving or dead
     seen_version BIGINT NOT NULL DEFAULT 0,
     stamp_bound BIGINT NOT NULL DEFAULT 0, -- epoch milliseconds
+    busy_cells BIGINT NOT NULL DEFAULT 0,
     handed_in TEXT, -- the incarnation to which it has handed in what it had beyond the head
     started_at BIGINT NOT NULL -- epoch milliseconds
   );

@@ -45,6 +45,9 @@ export const describedCellAnswer = noted(
     last_backup_unknown: noted(z.literal(true).optional(), {
       description: 'The object store did not say which backup is the last one.',
     }),
+    node: noted(z.object({ id: uuid, address: z.string() }).optional(), {
+      description: 'The node that has the cell, where there are several.',
+    }),
   }),
   { id: 'CellDescription' },
 )

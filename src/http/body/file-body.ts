@@ -1,6 +1,7 @@
 import { createReadStream } from 'node:fs'
 import { pipeline, type Readable, Transform, type TransformCallback } from 'node:stream'
 import type { Clock } from '../../base/clock.ts'
+import { ReadableBody } from './readable-body.ts'
 
 /** The type of a SQLite database. */
 export const SQLITE_TYPE = 'application/vnd.sqlite3'
@@ -18,13 +19,14 @@ export interface FileBodyParts {
 }
 
 /** A body that is read from a file while its client takes it: however large it is, it takes no memory. */
-export class FileBody {
+export class FileBody extends ReadableBody {
   /** Bytes of the file. */
   readonly length: number
   readonly #parts: FileBodyParts
   #isDone = false
 
   constructor(parts: FileBodyParts) {
+    super()
     this.length = parts.length
     this.#parts = parts
   }

@@ -11,6 +11,7 @@ import type { CellDirectory } from '../../store/cells/cell-directory.ts'
 import type { ProblemDocument } from '../answers/problem-document.ts'
 import type { FileBody } from '../body/file-body.ts'
 import type { JsonBody } from '../body/request-body.ts'
+import type { ClusterPeers } from '../forwarding/cluster-peers.ts'
 import type { HttpLimits } from '../handler-options.ts'
 import type { HranaStreams } from '../hrana/hrana-streams.ts'
 import type { BackupCharges } from '../quotas/backup-charges.ts'
@@ -43,6 +44,8 @@ export interface HttpContext {
   readonly openApi: (mount: string) => Promise<JsonText>
   /** Undefined in a program that serves handlers of its own. */
   readonly node: NodeView | undefined
+  /** Undefined: this node has all cells. */
+  readonly cluster: ClusterPeers | undefined
 }
 
 /** What a key allows that makes a request. */

@@ -9,8 +9,12 @@ import type { CellService } from '../../service/cell-service.ts'
 import { InProcessService } from '../../service/in-process-service.ts'
 import { CellStore } from '../../store/cell-store.ts'
 import type { CellDirectory } from '../../store/cells/cell-directory.ts'
-import { FileBody, isSqliteType } from '../body/file-body.ts'
+import { isSqliteType } from '../body/file-body.ts'
+import { ReadableBody } from '../body/readable-body.ts'
 import { checkEncoding, type JsonBody, readJson } from '../body/request-body.ts'
+import type { ClusterPeers } from '../forwarding/cluster-peers.ts'
+import { Forwarding } from '../forwarding/forwarding.ts'
+import { OWNER_HEADER } from '../forwarding/mark.ts'
 import {
   type AccessLogger,
   DEFAULT_HTTP_LIMITS,
@@ -34,6 +38,7 @@ import type { NodeView } from '../routes/node/node-view.ts'
 import { RequestCounts, SLOW_MS } from '../routes/node/request-counts.ts'
 import type { Action, Answer, Call, HttpContext } from './action.ts'
 import { type Audience, Permit, TENANTS } from './audience.ts'
+import { type Asked, ClusteredRequests, type Outcome } from './clustered-requests.ts'
 import { Cors } from './cors.ts'
 import {
   bodyBytes,
@@ -44,7 +49,7 @@ import {
   withCommonHeaders,
 } from './http-message.ts'
 import { problemResponse, shuttingDown } from './problem.ts'
-import { checkScope } from './route-scopes.ts'
+import { checkScope, type RouteScope } from './route-scopes.ts'
 import { type Match, Router } from './router.ts'
 
 export interface ApplicationOptions extends HandlerOptions {
@@ -52,6 +57,8 @@ export interface ApplicationOptions extends HandlerOptions {
   counts?: RequestCounts | undefined
   /** What the store's owner, and a key with the access owner, may ask of the whole node. Undefined in a program that serves handlers of its own. */
   node?: NodeView | undefined
+  /** The other nodes; undefined: this one has all cells. */
+  cluster?: ClusterPeers | undefined
 }
 
 /** A refusal counts as so many bytes: it costs nearly as much as an answer, and after one of a body the connection may close. */
@@ -63,9 +70,14 @@ interface Answered {
   /** Of a refusal. */
   code: CellErrorCode | undefined
   ms: number
+  /** Where the node is that has answered in place of this one. */
+  owner: string | undefined
 }
 
 const NO_BODY: JsonBody = {}
+
+/** Whose reads are of the catalog. */
+const OF_CATALOG: readonly RouteScope[] = ['account:read', 'owner']
 
 /**
  * The HTTP interface, whatever carries it. Its checks come in one order, which the contract fixes: key, route, method,
@@ -81,6 +93,9 @@ export class Application {
   readonly #memory: MemoryBudgets
   readonly #accessLogger: AccessLogger | undefined
   readonly #cors: Cors
+  /** Undefined: this node has all cells. */
+  readonly #forwarding: Forwarding | undefined
+  readonly #clustered: ClusteredRequests | undefined
   readonly clock: Clock
   readonly counts: RequestCounts
 
@@ -111,6 +126,7 @@ export class Application {
           : new KeptBackups(quotas.backupsMax, store.requestedBackups, service, store.clock),
       openApi: servedDocument(),
       node: options.node,
+      cluster: options.cluster,
     }
     store.apiKeys.changed.listen(this.#context.streams.check)
     this.counts = options.counts ?? new RequestCounts()
@@ -121,6 +137,19 @@ export class Application {
     this.#shutdown = options.shutdown
     this.#memory = new MemoryBudgets(limits.memory)
     this.#rates = new RateLimiter(options.rate, store.clock, (id) => store.accounts.quotasOf(id))
+    const { cluster, shutdown } = options
+    if (cluster === undefined) return
+    const { clock, counts } = this
+    const forwarding = new Forwarding(cluster, { clock, counts, memory: this.#memory, shutdown })
+    this.#forwarding = forwarding
+    this.#clustered = new ClusteredRequests({
+      cluster,
+      forwarding,
+      isShuttingDown: () => this.shuttingDown,
+      identify: (request) => this.#permit(request),
+      answer: (asked) => this.#answer(asked),
+      respond: (answer, asked) => this.#respond(answer, asked),
+    })
   }
 
   get audience(): Audience {
@@ -130,6 +159,12 @@ export class Application {
   /** True from when no new request is taken; connections should end with the answers that are still under way. */
   get shuttingDown(): boolean {
     return this.#shutdown?.aborted ?? false
+  }
+
+  /** Whether another node of the cluster has sent the request here. */
+  isSentOn({ headers }: Pick<HttpRequest, 'headers'>): boolean {
+    const mark = this.#forwarding?.markOf(headers)
+    return mark !== undefined && mark !== 'wrong'
   }
 
   /** Answers a request; never rejects. */
@@ -149,15 +184,22 @@ export class Application {
     requestTrace: RequestTrace | undefined,
   ): Promise<HttpResponse> {
     const startedAt = this.clock.monotonic()
-    let response: HttpResponse
-    let code: CellErrorCode | undefined
+    const asked: Asked = { request, match, requestId }
+    let outcome: Outcome
     try {
       const preflight = this.#cors.preflight(request)
-      response =
-        preflight === undefined
-          ? respond(await this.#answer(request, match, requestId), requestId)
-          : withCommonHeaders(preflight, requestId)
+      if (preflight !== undefined) outcome = withCommonHeaders(preflight, requestId)
+      else {
+        const begun = await (this.#clustered?.elsewhere(asked) ?? this.#answer(asked))
+        outcome = isAnswer(begun) ? this.#respond(begun, asked) : begun
+      }
     } catch (error) {
+      outcome = this.#clustered === undefined ? { error } : await this.#clustered.goOn(error, asked)
+    }
+    let response: HttpResponse
+    let code: CellErrorCode | undefined
+    if ('error' in outcome) {
+      const { error } = outcome
       const route = match?.resource.path ?? null
       const refusal = this.#refusal(error, request, route, requestId)
       code = refusal.code
@@ -165,26 +207,43 @@ export class Application {
       if (request.accountId !== undefined && isToTryAgain(error))
         await this.#context.store.turns.nextSmall(request.accountId, REFUSED_BYTES)
       response = withCommonHeaders(refusal, requestId)
-    }
+    } else response = outcome
     this.#cors.expose(request, response)
     const ms = this.clock.monotonic() - startedAt
-    this.#note(request, match, { requestId, status: response.status, code, ms })
+    this.#note(request, match, {
+      requestId,
+      status: response.status,
+      code,
+      ms,
+      owner: response.headers[OWNER_HEADER],
+    })
     if (requestTrace !== undefined)
       Object.assign(requestTrace, { accountId: request.accountId, status: response.status })
     return response
   }
 
   #note({ method, accountId }: HttpRequest, match: Match | undefined, answered: Answered): void {
-    const { requestId, status, code, ms } = answered
+    const { requestId, status, code, ms, owner } = answered
     const route = match?.resource.path ?? null
     const isKnown = match?.resource.actions.has(method) === true
-    this.counts.answered(route, method, isKnown, status, ms)
+    // What another node has answered, it has counted.
+    if (owner === undefined) this.counts.answered(route, method, isKnown, status, ms)
     if (code !== undefined) this.counts.refused(code)
     if (this.#accessLogger === undefined && ms < SLOW_MS) return
     const [id] = match?.segments ?? []
     const cellId = route?.includes('/databases/{id}') === true && isCellId(id ?? '') ? id : undefined
-    this.counts.noteSlow({ at: this.clock.now(), ms, route, status, accountId, cellId, requestId })
-    const line = { requestId, accountId, cellId, method: isKnown ? method : 'other', route, status, code }
+    if (owner === undefined)
+      this.counts.noteSlow({ at: this.clock.now(), ms, route, status, accountId, cellId, requestId })
+    const line = {
+      requestId,
+      accountId,
+      cellId,
+      method: isKnown ? method : 'other',
+      route,
+      status,
+      code,
+      owner,
+    }
     this.#accessLogger?.debug({ ...line, ms: Math.round(ms * 100) / 100 }, 'request')
   }
 
@@ -213,7 +272,7 @@ export class Application {
    * @returns undefined if there is no room for it; then the connection has to end
    */
   reserve({ accountId = '' }: HttpRequest, { body }: Pick<HttpResponse, 'body'>): UnsentCharge | undefined {
-    const bytes = body instanceof FileBody ? 0 : bodyBytes(body)
+    const bytes = body instanceof ReadableBody ? 0 : bodyBytes(body)
     try {
       return new UnsentCharge(this.#memory.unsent, accountId, bytes)
     } catch {
@@ -227,7 +286,7 @@ export class Application {
   }
 
   /** Not async: most requests wait for one thing only, and each further promise is a cost of every request. */
-  #answer(request: HttpRequest, match: Match | undefined, requestId: string): Answer | Promise<Answer> {
+  #answer({ request, match, requestId }: Asked): Answer | Promise<Answer> {
     if (this.shuttingDown) throw shuttingDown()
     const found = match?.resource.actions.get(request.method)
     const permit = found?.action.needsKey === false ? undefined : this.#identify(request)
@@ -237,12 +296,26 @@ export class Application {
     if (scope !== undefined) checkScope(scope, needed)
     const segments = match?.segments ?? []
     const call = { context: this.#context, request, requestId, segments, accountId, scope, permit }
+    if (this.#context.cluster !== undefined && request.method === 'GET' && OF_CATALOG.includes(needed))
+      return this.#catchUpAndPerform(this.#context.cluster, match, action, call)
     if (action.receive !== undefined && isSqliteType(request.header('content-type'))) {
       checkEncoding(request)
       return action.receive(call)
     }
     if (!action.takesBody) return action.perform(call, NO_BODY)
     return this.#readAndPerform(action, call)
+  }
+
+  /** A list has what was made at any node before it was asked for. */
+  async #catchUpAndPerform(
+    cluster: ClusterPeers,
+    match: Match | undefined,
+    action: Action,
+    call: Call,
+  ): Promise<Answer> {
+    if (match?.resource.isOfCell !== true) await cluster.catchUp()
+    call.permit?.check()
+    return await action.perform(call, NO_BODY)
   }
 
   async #readAndPerform(action: Action, call: Call): Promise<Answer> {
@@ -269,14 +342,33 @@ export class Application {
 
   /** Whose request it is, if they may make one now. @throws `unauthorized`, `account_suspended`, `rate_limited` */
   #identify(request: HttpRequest): Permit {
-    const permit = new Permit(this.#audience, request, this.#context.store)
+    const permit = this.#permit(request)
     const { accountId } = permit
     if (accountId === undefined) return permit
-    // Before the refusals that follow: each is the account's.
-    request.accountId = accountId
     this.#rates.take(accountId)
     this.#memory.checkUnsent(accountId)
     return permit
+  }
+
+  /** @throws `unauthorized`, `account_suspended` */
+  #permit(request: HttpRequest): Permit {
+    const { store, cluster } = this.#context
+    const permit = new Permit(this.#audience, request, store, cluster?.ownership)
+    // Before the refusals that follow: each is the account's.
+    request.accountId = permit.accountId
+    return permit
+  }
+
+  /** @throws `not_serving` */
+  #respond(answer: Answer, asked: Asked): HttpResponse {
+    try {
+      this.#clustered?.checkLease(asked)
+    } catch (error) {
+      if ('file' in answer) void answer.file.discard()
+      else answer.stream?.close()
+      throw error
+    }
+    return respond(answer, asked.requestId)
   }
 }
 
@@ -297,6 +389,10 @@ function inProcess(store: CellDirectory, options: HandlerOptions, limits: HttpLi
     sqlPolicy: options.sqlPolicy,
     slowMs: options.slowMs,
   })
+}
+
+function isAnswer(begun: Answer | Outcome): begun is Answer {
+  return 'json' in begun || 'file' in begun
 }
 
 function isToTryAgain(error: unknown): boolean {

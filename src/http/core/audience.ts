@@ -2,6 +2,7 @@ import { hasEnded, type VerifiedApiKey } from '../../auth/api-key-records.ts'
 import type { KeyScope } from '../../auth/key-scope.ts'
 import { CellError, isCellError } from '../../errors.ts'
 import type { CellDirectory } from '../../store/cells/cell-directory.ts'
+import type { Ownership } from '../forwarding/cluster-peers.ts'
 import type { HttpLimits } from '../handler-options.ts'
 import { ROUTES, type Route } from '../routes/routes.ts'
 import type { HttpRequest } from './http-message.ts'
@@ -55,13 +56,16 @@ export class Permit {
   readonly #audience: Audience
   readonly #request: HttpRequest
   readonly #store: CellDirectory
+  /** Undefined: no other node can have the cells. */
+  readonly #ownership: Ownership | undefined
   /** Undefined: the owner of the store asks. */
   #key: Readonly<VerifiedApiKey> | undefined
   /** Of the keys that it was last checked against. */
   #version: number | undefined
 
   /** @throws `unauthorized`, `account_suspended` */
-  constructor(audience: Audience, request: HttpRequest, store: CellDirectory) {
+  constructor(audience: Audience, request: HttpRequest, store: CellDirectory, ownership?: Ownership) {
+    this.#ownership = ownership
     this.#audience = audience
     this.#request = request
     this.#store = store
@@ -89,8 +93,9 @@ export class Permit {
     return keyId === rotatedId ? scope : { ...scope, expiresAt: endsAt }
   }
 
-  /** Costs nothing while nothing has changed. @throws `unauthorized` if the key is no longer valid; `account_suspended` */
+  /** Costs nothing while nothing has changed. @throws `unauthorized` if the key is no longer valid; `account_suspended`; `not_serving` */
   check(): void {
+    this.#ownership?.assertMayAnswer()
     const { version } = this.#store.apiKeys
     const isSame = version === this.#version && version !== undefined
     if (isSame && (this.#key === undefined || !hasEnded(this.#key, this.#store.clock))) return

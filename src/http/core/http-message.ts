@@ -1,5 +1,5 @@
 import type { BackupProgressEvent } from '../../backup/versions/backup-types.ts'
-import type { FileBody } from '../body/file-body.ts'
+import { ReadableBody } from '../body/readable-body.ts'
 
 /** A request as the core sees it, whatever carried it here: a Fetch Request or node:http. */
 export interface HttpRequest {
@@ -26,6 +26,9 @@ export interface HttpRequest {
   /** Tells the client how far its request is; undefined where that can't be told. */
   readonly onProgress?: ((event: BackupProgressEvent) => void) | undefined
 
+  /** By their names in lower case. */
+  readonly headers: NodeJS.Dict<string | string[]>
+
   /** @param name in lower case */
   header(name: string): string | undefined
 
@@ -37,6 +40,9 @@ export interface HttpRequest {
    */
   readBody(bytesMax: number, onBytes?: (bytes: number) => void): Promise<RequestBody>
 
+  /** What {@link readBody} has read, as it came. */
+  readonly read: Uint8Array | undefined
+
   /** The body as it comes, once; what is not read of it stays. @throws {@link RequestAborted} when the client went away */
   stream(): AsyncIterable<Uint8Array>
 }
@@ -47,8 +53,8 @@ export type RequestBody = { kind: 'bytes'; bytes: Uint8Array } | { kind: 'parsed
 export interface HttpResponse {
   status: number
   headers: Record<string, string>
-  /** Text, its bytes in UTF-8, or a file. */
-  body: string | Uint8Array | FileBody
+  /** Text, its bytes in UTF-8, or what is read as the client takes it. */
+  body: string | Uint8Array | ReadableBody
   /** In place of the body: what is sent as it comes. */
   stream?: BodyStream | undefined
 }
@@ -62,8 +68,15 @@ export interface BodyStream extends AsyncIterable<string> {
 }
 
 /** Bytes of a response's body. */
-export function bodyBytes(body: HttpResponse['body']): number {
+export function bodyBytes(body: string | Uint8Array): number {
   return typeof body === 'string' ? Buffer.byteLength(body) : body.length
+}
+
+/** Says how long a response's body is, if that is known. @returns the response's headers */
+export function withLength({ headers, body }: HttpResponse): HttpResponse['headers'] {
+  const length = body instanceof ReadableBody ? body.length : bodyBytes(body)
+  if (length !== undefined) headers['Content-Length'] = String(length)
+  return headers
 }
 
 /** The one status whose answer has no body. */

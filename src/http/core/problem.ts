@@ -68,6 +68,8 @@ export const STATUS_OF_CODE: Readonly<Record<CellErrorCode, number>> = {
   account_not_found: 404,
   api_key_not_found: 404,
   node_unreachable: 500,
+  cell_moving: 503,
+  not_serving: 503,
   not_found: 404,
   method_not_allowed: 405,
   unsupported_media_type: 415,

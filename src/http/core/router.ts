@@ -7,6 +7,8 @@ export interface Resource {
   /** The route's path, with its `{…}`: for logs, where a real path could show a tenant's key. */
   readonly path: string
   readonly parts: readonly Part[]
+  /** Its first segment for `{…}` is a cell. */
+  readonly isOfCell: boolean
   /** By method. */
   readonly actions: ReadonlyMap<string, Endpoint>
 }
@@ -42,7 +44,10 @@ export class Router {
           .flatMap(([method, , action, scope]) => methodsOf(method).map((each) => [each, { action, scope }])),
       )
       const sameLength = this.#byLength.get(parts.length) ?? []
-      this.#byLength.set(parts.length, [...sameLength, { path, parts, actions }])
+      this.#byLength.set(parts.length, [
+        ...sameLength,
+        { path, parts, actions, isOfCell: path.includes('/databases/{id}') },
+      ])
     }
     this.#longest = Math.max(...this.#byLength.keys())
   }

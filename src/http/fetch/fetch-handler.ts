@@ -2,16 +2,16 @@ import { Readable } from 'node:stream'
 import type { Clock } from '../../base/clock.ts'
 import type { CellDirectory } from '../../store/cells/cell-directory.ts'
 import { BodyBuffer } from '../body/body-buffer.ts'
-import { FileBody } from '../body/file-body.ts'
+import { ReadableBody } from '../body/readable-body.ts'
 import { bodyTooLarge } from '../body/request-body.ts'
 import type { Application } from '../core/application.ts'
 import {
   type BodyStream,
-  bodyBytes,
   type HttpRequest,
   NOT_MODIFIED,
   RequestAborted,
   type RequestBody,
+  withLength,
 } from '../core/http-message.ts'
 import { splitTarget } from '../core/request-target.ts'
 import type { HandlerOptions } from '../handler-options.ts'
@@ -40,21 +40,21 @@ export function createHandler(
     const response = await application.handle(incoming)
     const { status, headers, body } = response
     if (request.method === 'HEAD') {
-      headers['Content-Length'] = String(bodyBytes(body))
-      if (body instanceof FileBody) await body.discard()
+      withLength(response)
+      if (body instanceof ReadableBody) await body.discard()
       return new Response(null, { status, headers })
     }
     if (response.stream !== undefined)
       return new Response(pulled(application, incoming, response.stream), { status, headers })
     const charge = application.reserve(incoming, response)
     await incoming.lingerBody(store.clock)
-    if (body instanceof FileBody) {
-      headers['Content-Length'] = String(body.length)
+    if (body instanceof ReadableBody) {
+      withLength(response)
       return new Response(Readable.toWeb(body.open()) as ReadableStream<Uint8Array>, { status, headers })
     }
     if (status === NOT_MODIFIED) return new Response(null, { status, headers })
     if (charge?.bytes === 0) return new Response(body as string, { status, headers })
-    headers['Content-Length'] = String(bodyBytes(body))
+    withLength(response)
     return new Response(chargedStream(body, charge), { status, headers })
   }
 }
@@ -66,6 +66,7 @@ class FetchRequest implements HttpRequest {
   readonly mount: string
   readonly contentLength: number | undefined
   accountId: string | undefined
+  read: Uint8Array | undefined
   readonly #request: Request
   #reader: ReadableStreamDefaultReader<Uint8Array> | undefined
   #bodyEnded = false
@@ -92,6 +93,10 @@ class FetchRequest implements HttpRequest {
     return this.header('content-encoding')
   }
 
+  get headers(): Record<string, string> {
+    return Object.fromEntries(this.#request.headers)
+  }
+
   header(name: string): string | undefined {
     return this.#request.headers.get(name) ?? undefined
   }
@@ -104,6 +109,7 @@ class FetchRequest implements HttpRequest {
       onBytes?.(size)
       body.add(chunk)
     }
+    this.read = body.bytes
     return { kind: 'bytes', bytes: body.bytes }
   }
 

@@ -5,6 +5,7 @@ import { CELL_ROUTES } from '../../service/requests/cell-routes.ts'
 import { refuseQuery } from '../../service/requests/query.ts'
 import type { JsonBody } from '../body/request-body.ts'
 import { type Action, type Answer, type Call, type CellCall, ofCell } from '../core/action.ts'
+import { checkIsHere } from '../forwarding/elsewhere.ts'
 import { batonIn } from './baton-in.ts'
 import type { HranaStream } from './hrana-streams.ts'
 
@@ -76,6 +77,7 @@ function byId(call: Call): Call {
   const [found, another] = context.store.cellRecords({ accountId, name, limit: 2 }).cells
   if (another !== undefined)
     throw new CellError('invalid_request', 'Several cells have this name: the URL needs the id of one.')
+  if (found !== undefined) checkIsHere(context.cluster, found.id)
   return { ...call, segments: [found?.id ?? segment, ...segments.slice(1)] }
 }
 

@@ -27,7 +27,8 @@ import {
   takeTurn,
 } from '../core/action.ts'
 import { fingerprintOf, IDEMPOTENCY_HEADER, parseIdempotencyKey } from '../core/idempotency.ts'
-import { branchCell, sourceField } from './branch-actions.ts'
+import { checkIsHere } from '../forwarding/elsewhere.ts'
+import { branchCell, decodeSource, sourceField } from './branch-actions.ts'
 import { logCellChange } from './change-log.ts'
 
 const COLLECTION = '/v1/databases'
@@ -50,11 +51,15 @@ export const createCell = accountActionWith(
             key: parseIdempotencyKey(header),
             fingerprint: fingerprintOf(body),
           }
+    // The first request may have been another node's.
+    if (idempotency !== undefined) await context.cluster?.catchUp()
     const { store } = context
     const named = { name: body.name ?? undefined, idempotency }
+    if (body.from != null) checkIsHere(context.cluster, decodeSource(body.from).cellId)
     const { id, replayed } =
       body.from == null ? await createEmpty(call, named) : await branchCell(call, body.from, named)
-    if (!replayed) logCellChange(call, 'a cell is created', id)
+    if (replayed) checkIsHere(context.cluster, id)
+    else logCellChange(call, 'a cell is created', id)
     if (body.from == null) await context.service.confirmCell(id)
     // A repetition gets the first answer: the cell may have another name by now.
     const record = { ...(store.findCell(id) as CellRecord), name: named.name ?? null }
@@ -123,7 +128,9 @@ export const getCell = cellAction(async (call) => {
   const status = encodeStatus(quarantine)
   const { store } = call.context
   const stored = { ...encodeStored(store, call.cell), ...(await lastBackup(call)) }
-  return ok({ ...encodeCell(call.cell), ...status, size_bytes: sizeBytes, ...stored })
+  const { cluster } = call.context
+  const node = cluster && { node: { id: cluster.self.nodeId, address: cluster.self.address } }
+  return ok({ ...encodeCell(call.cell), ...status, size_bytes: sizeBytes, ...stored, ...node })
 })
 
 const renameSchema = z.strictObject({ name: name.nullable() })

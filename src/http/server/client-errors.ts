@@ -4,7 +4,7 @@ import type { Duplex } from 'node:stream'
 import { overLimit, TRY_LATER } from '../../base/options/over-limit.ts'
 import { CellError } from '../../errors.ts'
 import type { Application } from '../core/application.ts'
-import { bodyBytes, type HttpResponse, withCommonHeaders } from '../core/http-message.ts'
+import { type HttpResponse, withCommonHeaders, withLength } from '../core/http-message.ts'
 import { problemResponse } from '../core/problem.ts'
 import type { ConnectionOrder } from './connection-order.ts'
 import { LINGER_MS_MAX } from './linger.ts'
@@ -72,14 +72,15 @@ export function tooManyConnections(max: number): HttpResponse {
   return problem(overLimit('busy', 'The node has no room for more connections', facts, TRY_LATER))
 }
 
-function wireText({ status, headers, body }: HttpResponse, now: number): string {
-  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
+function wireText(response: HttpResponse, now: number): string {
+  const { status, body } = response
+  const lines = Object.entries(withLength(response)).map(([name, value]) => `${name}: ${value}`)
   const head = [
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
     `Date: ${new Date(now).toUTCString()}`,
     ...lines,
   ]
-  return `${head.join('\r\n')}\r\nContent-Length: ${bodyBytes(body)}\r\n\r\n${body}`
+  return `${head.join('\r\n')}\r\n\r\n${body}`
 }
 
 function problem(error: CellError): HttpResponse {

@@ -2,14 +2,14 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { pipeline } from 'node:stream/promises'
 import { turnOfTheLoop } from '../../base/clock.ts'
 import type { CellDirectory } from '../../store/cells/cell-directory.ts'
-import { FileBody } from '../body/file-body.ts'
+import { ReadableBody } from '../body/readable-body.ts'
 import type { Application } from '../core/application.ts'
 import {
   type BodyStream,
-  bodyBytes,
   type HttpRequest,
   type HttpResponse,
   NOT_MODIFIED,
+  withLength,
 } from '../core/http-message.ts'
 import type { HandlerOptions } from '../handler-options.ts'
 import type { UnsentCharge } from '../quotas/memory-budgets.ts'
@@ -62,9 +62,9 @@ export function listenerOf(
   mount = '',
 ): (request: IncomingMessage, response: ServerResponse) => void {
   return (incoming, outgoing) => {
-    const processing = application.audience.sendsProgress
-      ? new Processing(outgoing, application.clock)
-      : undefined
+    // A command, or another node, wants to know whether this one is at work or stuck.
+    const tells = application.audience.sendsProgress || application.isSentOn(incoming)
+    const processing = tells ? new Processing(outgoing, application.clock) : undefined
     serve(application, new NodeRequest(incoming, outgoing, mount, processing?.tell))
   }
 }
@@ -101,7 +101,7 @@ function sendResponse(
     outgoing.destroy()
     return undefined
   }
-  if (response.body instanceof FileBody) return sendFile(request, response, response.body)
+  if (response.body instanceof ReadableBody) return sendFile(request, response, response.body)
   const sent = answer(application, incoming, outgoing, response)
   releaseOnceTaken(charge, outgoing)
   return sent
@@ -124,7 +124,7 @@ function stream(
 async function sendFile(
   { method, outgoing }: NodeRequest,
   response: HttpResponse,
-  file: FileBody,
+  file: ReadableBody,
 ): Promise<void> {
   if (outgoing.destroyed || outgoing.headersSent) return await file.discard()
   writeHead(outgoing, response)
@@ -170,10 +170,10 @@ async function endAfterBody(
   if (!isWhole) incoming.destroy()
 }
 
-function writeHead(outgoing: ServerResponse, { status, headers, body }: HttpResponse): void {
+function writeHead(outgoing: ServerResponse, response: HttpResponse): void {
   // There it would be the length of the body that is left out.
-  if (status !== NOT_MODIFIED) headers['Content-Length'] = String(bodyBytes(body))
-  outgoing.writeHead(status, headers)
+  const isWhole = response.status !== NOT_MODIFIED
+  outgoing.writeHead(response.status, isWhole ? withLength(response) : response.headers)
 }
 
 /** Sends a body piece by piece, each once the client has taken the one before. A body that is over breaks off at once. */

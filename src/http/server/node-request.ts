@@ -11,6 +11,18 @@ interface FrameworkRequest extends IncomingMessage {
   baseUrl?: string
 }
 
+/** Answers of requests whose bodies come once they are asked for. */
+const unasked = new WeakSet<ServerResponse>()
+
+/** The body of the request comes once somebody reads it. */
+export function askLater(response: ServerResponse): void {
+  unasked.add(response)
+}
+
+function askForBody(response: ServerResponse): void {
+  if (unasked.delete(response) && !response.headersSent) response.writeContinue()
+}
+
 /** A request of `node:http`. */
 export class NodeRequest implements HttpRequest {
   readonly method: string
@@ -56,6 +68,10 @@ export class NodeRequest implements HttpRequest {
     return !this.incoming.readableEnded && !this.incoming.readableDidRead
   }
 
+  get headers(): IncomingMessage['headers'] {
+    return this.incoming.headers
+  }
+
   header(name: string): string | undefined {
     const value = this.incoming.headers[name]
     return typeof value === 'object' ? value.join(', ') : value
@@ -64,7 +80,9 @@ export class NodeRequest implements HttpRequest {
   async readBody(bytesMax: number, onBytes?: (bytes: number) => void): Promise<RequestBody> {
     const request = this.incoming
     const { body } = request
+    if (this.read !== undefined) return { kind: 'bytes', bytes: this.read }
     if (!request.readableEnded && !request.readableDidRead) {
+      askForBody(this.outgoing)
       const read = new BodyBuffer(this.contentLength)
       await readAll(request, read, bytesMax, onBytes)
       this.#body = read
@@ -80,13 +98,20 @@ export class NodeRequest implements HttpRequest {
     throw new Error('The request’s body was read before the listener got it, and is not in request.body.')
   }
 
+  get read(): Uint8Array | undefined {
+    return this.#body?.bytes
+  }
+
   /** The request is done: nothing uses its body any more. */
   releaseBody(): void {
     this.#body?.release()
   }
 
   stream(): AsyncIterable<Uint8Array> {
-    if (this.#isUnread) return chunksOf(this.incoming)
+    if (this.#isUnread) {
+      askForBody(this.outgoing)
+      return chunksOf(this.incoming)
+    }
     throw new Error('The request’s body was read before the listener got it. Pass databases on unread.')
   }
 }

@@ -3,12 +3,14 @@ import type { AddressInfo, ListenOptions, Socket } from 'node:net'
 import type { CellDirectory } from '../../store/cells/cell-directory.ts'
 import { Application, type ApplicationOptions } from '../core/application.ts'
 import type { Audience } from '../core/audience.ts'
+import { internalListener } from '../forwarding/internal-listener.ts'
 import type { MemoryUse } from '../quotas/memory-budgets.ts'
 import { ClientErrors, missingHost, tooManyConnections } from './client-errors.ts'
 import { type ConnectionLimits, defaultConnectionLimits } from './connection-limits.ts'
 import { ConnectionOrder } from './connection-order.ts'
 import type { ConsoleListener } from './console-files.ts'
 import { answer, listenerOf } from './node-listener.ts'
+import { askLater } from './node-request.ts'
 
 /** How often Node.js looks for connections that are past their times. With its default they would live 30 s longer. */
 const TIMEOUT_CHECK_MS = 1_000
@@ -45,11 +47,16 @@ export class NodeServer {
     const listener = listenerOf(application, options.basePath)
     const order = new ConnectionOrder()
     const clientErrors = new ClientErrors(application, order)
+    const { cluster } = options
+    const internal =
+      cluster && internalListener(cluster, (error, fields) => application.reportBug(error, fields))
     const take = (request: IncomingMessage, response: ServerResponse) =>
       order.take(request, response, () => start(request, response))
     const start = (request: IncomingMessage, response: ServerResponse) => {
       if (isLastOfConnection(response)) response.shouldKeepAlive = false
-      if (this.#surplus.has(request.socket))
+      if (internal?.(request, response) === true) return
+      // Nodes that send on what their clients ask are bounded there.
+      if (this.#surplus.has(request.socket) && !application.isSentOn(request))
         answer(application, request, response, tooManyConnections(limits.connectionsMax))
       else if (lacksHost(request)) answer(application, request, response, missingHost())
       else if (console?.(request, response) !== true) listener(request, response)
@@ -70,6 +77,12 @@ export class NodeServer {
       },
       take,
     )
+    this.#server.on('checkContinue', (request, response) => {
+      // A node that sends a body on sends it once it is asked for: it can't be had twice.
+      if (application.isSentOn(request)) askLater(response)
+      else response.writeContinue()
+      take(request, response)
+    })
     // Node.js would answer these itself, without a body.
     this.#server.on('checkExpectation', take)
     this.#server.on('connect', (_request, socket) => clientErrors.refuse(new Error('CONNECT'), socket))

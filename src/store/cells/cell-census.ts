@@ -6,6 +6,7 @@ import type { CellRegistry } from '../../catalog/cell-registry.ts'
 import { type QuarantineState, readQuarantine } from '../../engine/quarantine.ts'
 import type { CellFiles } from '../open/cell-files.ts'
 import type { UnreadableCells } from '../open/unreadable-cells.ts'
+import type { Residence } from '../residence/residence.ts'
 
 interface LargeCell {
   cellId: string
@@ -17,7 +18,7 @@ interface QuarantinedCell extends QuarantineState {
   cellId: string
 }
 
-/** What the files of all cells say. */
+/** What the files of all cells say that this node serves. */
 export interface Census {
   cells: number
   bytes: number
@@ -34,6 +35,7 @@ interface CensusParts {
   files: CellFiles
   paths: StorePaths
   unreadable: UnreadableCells
+  residence: Residence
   clock: Clock
 }
 
@@ -63,7 +65,7 @@ export class CellCensus {
   }
 
   async #take(): Promise<Census> {
-    const { registry, clock } = this.#parts
+    const { registry, residence, clock } = this.#parts
     const census: Census = {
       cells: 0,
       bytes: 0,
@@ -74,7 +76,7 @@ export class CellCensus {
     let cursor: string | undefined
     do {
       const page = registry.list({ cursor, limit: Math.min(PER_TURN, registry.pageMax) })
-      for (const { id } of page.cells) this.#add(census, id)
+      for (const { id } of page.cells) if (residence.isHere(id)) this.#add(census, id)
       cursor = page.nextCursor ?? undefined
       await turnOfTheLoop()
     } while (cursor !== undefined)

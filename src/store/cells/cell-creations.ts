@@ -4,7 +4,6 @@ import { toBackupError } from '../../backup/archive/backup-errors.ts'
 import type { Clock } from '../../base/clock.ts'
 import { KeyedQueue } from '../../base/fairness/keyed-queue.ts'
 import type { Turns } from '../../base/fairness/turns.ts'
-import { newCellId } from '../../base/files/store-paths.ts'
 import { checkDisplayName } from '../../base/options/display-name.ts'
 import type { AccountQuotas } from '../../catalog/account-quotas.ts'
 import type { Catalog } from '../../catalog/catalog.ts'
@@ -13,6 +12,7 @@ import type { Durability } from '../../engine/cell-settings.ts'
 import { isClosedConnection } from '../../engine/sqlite-errors.ts'
 import { isCellError } from '../../errors.ts'
 import { type CellFiles, orNoRoom } from '../open/cell-files.ts'
+import type { Residence } from '../residence/residence.ts'
 import { checkCreateOptions } from '../settings/call-options.ts'
 import type { CellsFolder } from '../start/cells-folder.ts'
 import type { UnfinishedCells } from '../start/left-files.ts'
@@ -31,6 +31,9 @@ export interface CellCreationsParts {
   /** Cells that no backup has. */
   unstored: UnstoredCells
   clock: Clock
+  residence: Residence
+  /** An id that this node may give. @throws `cell_moving` if it has none to give */
+  newCellId(): string
   /** Called once the catalog has a cell, whose file is there. */
   made(id: string, accountId: string | null): void
   /** @throws `invalid_request` if no cell can have this durability here */
@@ -72,7 +75,10 @@ export class CellCreations {
   async createAside(options: CreateCellOptions = {}): Promise<CreatedCell> {
     const creation = this.#begin(options)
     if ('replayed' in creation) return creation
-    return await this.#finish(creation, options, true, (id) => this.#parts.files.writeAside(id))
+    const { residence, files } = this.#parts
+    return await residence.during(creation.id, () =>
+      this.#finish(creation, options, true, (id) => files.writeAside(id)),
+    )
   }
 
   /**
@@ -85,8 +91,9 @@ export class CellCreations {
     const creation = this.#begin(options)
     if ('replayed' in creation) return creation
     try {
-      return await this.#parts.unfinished.during(creation.id, () =>
-        this.#finish(creation, options, false, build),
+      const { residence, unfinished } = this.#parts
+      return await residence.during(creation.id, () =>
+        unfinished.during(creation.id, () => this.#finish(creation, options, false, build)),
       )
     } catch (error) {
       // The store was closed during the build.
@@ -172,7 +179,7 @@ export class CellCreations {
       this.#parts.quotas.chargeCreation(accountId)
     }
     return {
-      id: newCellId(),
+      id: this.#parts.newCellId(),
       accountId: accountId ?? null,
       name: name ?? null,
       createdAt: this.#parts.clock.now(),
@@ -194,12 +201,10 @@ export class CellCreations {
       if (accountId !== undefined) this.checkRoom(accountId)
       this.#parts.registry.checkName(record.accountId, record.name)
       this.#noteUnstored(record, isEmpty)
-      let committed = () => {}
       this.#parts.registry.insert(record, () => {
         if (accountId !== undefined && idempotency !== undefined)
-          committed = this.#parts.idempotency.insert(accountId, idempotency, record.id)
+          this.#parts.idempotency.insert(accountId, idempotency, record.id)
       })
-      committed()
     } catch (error) {
       // If the disk failed, the next start may still find the commit in the catalog's WAL, and then needs the file.
       if (!isCellError(error, 'cell_quarantined')) this.#undo(record.id)

@@ -116,14 +116,14 @@ export class CellLifecycle {
    * @param accountId who had it: the catalog may have forgotten the cell
    */
   removeLocal(id: string, accountId: string | null): void {
-    this.#forgetLocal(id)
+    this.forgetLocal(id)
     this.#parts.files.remove(id)
     this.#removed(id, accountId)
   }
 
   /** {@link removeLocal} that leaves the files, out of the way. @returns removes them, in the thread pool; never rejects */
   moveLocalAside(id: string, accountId: string | null): () => Promise<void> {
-    this.#forgetLocal(id)
+    this.forgetLocal(id)
     const remove = this.#parts.files.moveAside(id)
     this.#removed(id, accountId)
     return () =>
@@ -135,7 +135,8 @@ export class CellLifecycle {
       })
   }
 
-  #forgetLocal(id: string): void {
+  /** Removes what the local state has of a cell whose files go. Never throws. */
+  forgetLocal(id: string): void {
     const { state, destination, verifications, hints, log } = this.#parts
     try {
       state.together(() => {

@@ -66,6 +66,7 @@ export function newArchiving<A extends ArchiverClient & { assertRunning(): void 
     record: (id) => core.findCell(id),
     isLocal,
     assertRunning: () => archiver.assertRunning(),
+    assertHere: (id) => core.residence.assertHere(id),
   })
   return { archiver, backups, search, replication: replicationOf(core, archiver, backups) }
 }
@@ -82,6 +83,8 @@ export function archivingInProcess(
   const shipping = shippingSettings(settings)
   const record = (id: string) => core.findCell(id)
   const isDeleted = (id: string, committedAt: number) => core.isDeleted(id, committedAt)
+  const tenuresOf = (id: string) => core.tenuresOf(id)
+  const stampsOf = (id: string) => core.stampsOf(id)
   const restored = (id: string, manifest: ManifestHead) => {
     core.lifecycle.restored(id, manifest)
     upkeep.cellRestored(id)
@@ -91,7 +94,8 @@ export function archivingInProcess(
     isLocal: (id) => local.isLocal(id),
     look: async (id) => local.lookAtLog(id),
     newArchiver: ({ destination, guard, search, permits }) => {
-      const parts = { local, record, isDeleted, restored, needsBase, search, permits, notes }
+      const ofCluster = { tenuresOf, stampsOf }
+      const parts = { local, record, isDeleted, restored, needsBase, search, permits, notes, ...ofCluster }
       const cells = new CellsInProcess(parts, archived)
       return new Archiver({
         destination,

@@ -22,7 +22,9 @@ import {
   FileDatabaseReader,
   OpenDatabaseReader,
 } from '../../backup/create/database-reader.ts'
+import type { Stamps } from '../../backup/versions/stamps.ts'
 import type { RestorePermits } from '../../backup/versions/work-in-progress.ts'
+import type { Tenure } from '../../catalog/assignment/assignment.ts'
 import { type CellRecord, cellNotFound } from '../../catalog/cell-registry.ts'
 import type { BuildNotes } from '../start/left-files.ts'
 import type { ArchivedCells, LocalCells } from './local-cells.ts'
@@ -33,6 +35,9 @@ export interface CellsInProcessParts {
   record(id: string): CellRecord | undefined
   /** As in `CellPort`. */
   isDeleted(id: string, committedAt: number): boolean
+  /** Undefined without a cluster, as is the next one. */
+  tenuresOf(id: string): Tenure[] | undefined
+  stampsOf(id: string): Stamps | undefined
   /** Records a restored cell in the catalog, also if it was unknown or deleted there. */
   restored(id: string, manifest: ManifestHead): void
   /** As in `CellPort`. */
@@ -58,7 +63,8 @@ export class CellsInProcess implements CellPort {
   async beginBackup(cellId: string): Promise<BackupStart> {
     const { local } = this.#parts
     const record = local.record(cellId)
-    return { record, sizeBytes: local.sizeBytes(cellId), ...this.#archived.cutter.begin(cellId) }
+    const stamps = this.#parts.stampsOf(cellId)
+    return { record, sizeBytes: local.sizeBytes(cellId), stamps, ...this.#archived.cutter.begin(cellId) }
   }
 
   async cut(cellId: string, call: CutCall): Promise<unknown> {
@@ -77,15 +83,16 @@ export class CellsInProcess implements CellPort {
   }
 
   async findCell(cellId: string): Promise<KnownCell> {
-    const { local, record } = this.#parts
-    return { record: record(cellId), isLocal: local.isLocal(cellId) }
+    const { local, record, tenuresOf } = this.#parts
+    return { record: record(cellId), isLocal: local.isLocal(cellId), tenures: tenuresOf(cellId) }
   }
 
   async beginRestore(cellId: string): Promise<RestoreStart> {
     const { installer } = this.#archived
     this.#parts.notes.add(cellId)
     installer.begin(cellId)
-    return { ...(await this.findCell(cellId)), last: installer.lastVersion(cellId) }
+    const stamps = this.#parts.stampsOf(cellId)
+    return { ...(await this.findCell(cellId)), last: installer.lastVersion(cellId), stamps }
   }
 
   async checkBuilt(cellId: string, bytes: number): Promise<void> {

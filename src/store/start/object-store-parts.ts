@@ -10,11 +10,14 @@ import { RetentionTable } from '../../backup/versions/retention/retention-table.
 import { VersionFindings } from '../../backup/versions/version-findings.ts'
 import { mapLimit } from '../../base/async/map-limit.ts'
 import type { StorePaths } from '../../base/files/store-paths.ts'
+import { tenuresOf } from '../../catalog/assignment/assignment.ts'
+import type { Ownership } from '../../catalog/assignment/ownership.ts'
 import type { Catalog, UnknownCells } from '../../catalog/catalog.ts'
 import type { CellRegistry } from '../../catalog/cell-registry.ts'
 import type { LocalState } from '../../catalog/local-state.ts'
 import type { CellFiles } from '../open/cell-files.ts'
 import type { UnreadableCells } from '../open/unreadable-cells.ts'
+import type { Residence } from '../residence/residence.ts'
 import type { StoreSettings } from '../settings/settings.ts'
 import type { CellsFolder } from './cells-folder.ts'
 import type { PrefixEntry } from './prefix-entry.ts'
@@ -32,6 +35,7 @@ interface ObjectStoreParts {
 interface StoreAround extends LostCellsParts {
   objectStore: ObjectStore
   entry: PrefixEntry | undefined
+  ownership: Ownership
   /** If the catalog came back from a backup in this start. */
   recoveredCatalog: RecoveredCatalog | undefined
   unknownCells: UnknownCells
@@ -69,6 +73,7 @@ export function newObjectStoreParts(store: StoreAround): ObjectStoreParts {
 function newDestination({
   objectStore,
   entry,
+  ownership,
   catalog,
   state,
   paths,
@@ -90,6 +95,9 @@ function newDestination({
     // The catalog has its own backups.
     isShipped: (id) => backups.maxLagMs !== undefined && id !== storeId,
     epoch: () => entry?.guard.epoch,
+    prefix: ownership.prefix,
+    storeOf: entry && ((prefix) => entry.storeOf(prefix)),
+    tenuresOf: (id) => ownership.assignment && tenuresOf(ownership.assignment, id),
     clock,
     log,
   })
@@ -112,6 +120,7 @@ function newRecovery(store: StoreAround): BackgroundRecovery {
 }
 
 interface LostCellsParts {
+  residence: Residence
   registry: CellRegistry
   paths: StorePaths
   cellsFolder: CellsFolder
@@ -122,13 +131,13 @@ interface LostCellsParts {
 const AT_ONCE = 4
 
 /**
- * The cells of the catalog whose database is not on this machine, the one first that was made last. One `stat` for each cell,
+ * The cells of this node whose database is not on this machine, the one first that was made last. One `stat` for each cell,
  * outside of the event loop. An unreadable cell is not lost.
  *
  * @throws `cells_missing` if nobody can say that they are lost
  */
 async function lostCells(
-  { registry, paths, cellsFolder, unreadable }: LostCellsParts,
+  { registry, paths, cellsFolder, unreadable, residence }: LostCellsParts,
   signal: AbortSignal,
 ): Promise<string[]> {
   const lost: string[] = []
@@ -137,9 +146,10 @@ async function lostCells(
   do {
     const page = registry.list({ cursor, limit: registry.pageMax })
     const here = await mapLimit(page.cells, AT_ONCE, async ({ id }) =>
-      signal.aborted ? undefined : await look(id),
+      signal.aborted || !residence.mayBegin(id) ? undefined : await look(id),
     )
-    for (const [i, { id }] of page.cells.entries()) if (here[i] === false) lost.push(id)
+    for (const [i, { id }] of page.cells.entries())
+      if (here[i] === false && residence.mayBegin(id)) lost.push(id)
     cursor = page.nextCursor ?? undefined
   } while (cursor !== undefined && !signal.aborted)
   if (lost.length > 0) cellsFolder.assertHere()

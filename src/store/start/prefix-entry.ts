@@ -5,6 +5,7 @@ import { EpochHolder, type HolderWait } from '../../backup/fence/epoch-holder.ts
 import type { Standing } from '../../backup/fence/fence-tail.ts'
 import { FencedObjectStore } from '../../backup/fence/fenced-object-store.ts'
 import { placeHere } from '../../backup/fence/holder-record.ts'
+import { scopedTo } from '../../backup/fence/scoped-object-store.ts'
 import type { CallOptions, ObjectStore } from '../../backup/object-store/object-store.ts'
 import { checkOwner, claimPrefix, readIdentity } from '../../backup/versions/identity/store-identity.ts'
 import { isError } from '../../base/any-realm.ts'
@@ -43,7 +44,10 @@ export class PrefixEntry {
   goesOnAfterOthers: () => void = () => {}
   /** Called before this node writes to the prefix: the directory may be a copy so young that the prefix does not show it. */
   goesOnInDoubt: () => void = () => {}
+  /** As this node sees it, without the guard. */
   readonly #raw: ObjectStore
+  readonly #whole: ObjectStore
+  #storeId: string | undefined
   readonly #holder: EpochHolder
   readonly #settings: StoreSettings
   readonly #clock: Clock
@@ -52,13 +56,17 @@ export class PrefixEntry {
   #timer: Timer | undefined
   #retries = 0
 
+  /** @param prefix of this node's own objects; empty without a cluster */
   constructor(
-    objectStore: ObjectStore,
+    whole: ObjectStore,
     remembered: RememberedObjectStore,
     lock: DirectoryLock,
     settings: StoreSettings,
+    prefix: string,
   ) {
     const { clock, random, log, leaseMs, takeOver } = settings
+    this.#whole = whole
+    const objectStore = this.storeOf(prefix)
     this.#raw = objectStore
     this.#settings = settings
     this.#clock = clock
@@ -77,6 +85,16 @@ export class PrefixEntry {
       log,
     })
     this.#holder.setBack = () => this.#goOn('set back')
+  }
+
+  /** The object store as the node of a prefix sees it. */
+  storeOf(prefix: string): ObjectStore {
+    return scopedTo(this.#whole, prefix, () => this.#storeId)
+  }
+
+  /** Now it is known whose catalog this is. */
+  setStore(storeId: string): void {
+    this.#storeId = storeId
   }
 
   /**

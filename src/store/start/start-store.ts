@@ -17,6 +17,7 @@ import { checkPath } from '../../base/files/path-argument.ts'
 import { newCellId, StorePaths } from '../../base/files/store-paths.ts'
 import { assertSupportedRuntime } from '../../base/machine/runtime.ts'
 import type { Limits } from '../../base/options/limits.ts'
+import { EVERYTHING_IS_HERE, type Ownership } from '../../catalog/assignment/ownership.ts'
 import { Catalog, type CatalogSchema } from '../../catalog/catalog.ts'
 import { DirectoryLock, endLeftWorkers } from '../../catalog/directory-lock.ts'
 import { RememberedObjectStore } from '../../catalog/remembered-object-store.ts'
@@ -40,6 +41,7 @@ export interface StoreParts {
   objectStore: ObjectStore | undefined
   /** Undefined without an object store. */
   entry: PrefixEntry | undefined
+  ownership: Ownership
   /** If the catalog came back from a backup in this start. */
   recoveredCatalog?: RecoveredCatalog | undefined
 }
@@ -47,6 +49,8 @@ export interface StoreParts {
 /** What the start needs from the new store object. */
 export interface StartedStore {
   readonly id: string
+  /** Sets aside the files of cells that are not this node's. */
+  setStaleAside(): Promise<void>
   start(): void
   close(): Promise<void>
 }
@@ -58,6 +62,7 @@ const BACK_OFF = { minMs: 250, maxMs: 5_000 }
  * object store before it creates one, and fails rather than guess.
  *
  * @param schema of a new catalog
+ * @param ownership by default all cells are here
  */
 export async function startStore<T extends StartedStore>(
   mode: StartMode,
@@ -65,6 +70,7 @@ export async function startStore<T extends StartedStore>(
   options: StoreOptions,
   schema: CatalogSchema,
   build: (parts: StoreParts) => T,
+  ownership: Ownership = EVERYTHING_IS_HERE,
 ): Promise<T> {
   assertSupportedRuntime()
   checkPath(directory, { field: 'directory', code: 'invalid_setting' })
@@ -87,7 +93,7 @@ export async function startStore<T extends StartedStore>(
     if (lock.leftWorkers.length > 0) lock.publishWorkers([])
     endUnfinished(paths)
     const remembered = RememberedObjectStore.read(paths)
-    entry = objectStore && new PrefixEntry(objectStore, remembered, lock, settings)
+    entry = objectStore && new PrefixEntry(objectStore, remembered, lock, settings, ownership.prefix)
     await checkRemembered(remembered, entry, settings)
     const { isFirst, isEntered, recoveredCatalog } = await bringUpCatalog(
       mode,
@@ -97,9 +103,10 @@ export async function startStore<T extends StartedStore>(
       schema,
     )
     isClaimed = isFirst && objectStore !== undefined
-    store = build({ paths, settings, lock, objectStore: entry?.store, entry, recoveredCatalog })
+    store = build({ paths, settings, lock, objectStore: entry?.store, entry, ownership, recoveredCatalog })
     // Once it is clear that the cells are here, and before any is opened.
     await redoCommits(paths, settings)
+    await store.setStaleAside()
     if (!isEntered) await entry?.enter(store.id)
     store.start()
     return store

@@ -87,6 +87,11 @@ export class ChangeHub {
     this.#wakeups.wake(window.waiting)
   }
 
+  /** {@link end} of the cells for which this is so. */
+  endWhere(isOver: (cellId: string) => boolean, error: CellError): void {
+    for (const cellId of [...this.#windows.keys()]) if (isOver(cellId)) this.end(cellId, error)
+  }
+
   /** Ends every watch, and those that begin later. @param reason what readers are told; that of the first call counts */
   close(reason = new CellError('store_closed', 'The store was closed.')): void {
     this.#closed ??= reason

@@ -7,6 +7,7 @@ import { BackupProgressTable } from '../../backup/changes/progress-table.ts'
 import { FileDatabaseReader } from '../../backup/create/database-reader.ts'
 import { EpochGuard } from '../../backup/fence/epoch-guard.ts'
 import { FencedObjectStore } from '../../backup/fence/fenced-object-store.ts'
+import { scopedTo } from '../../backup/fence/scoped-object-store.ts'
 import { ObservedObjectStore } from '../../backup/object-store/object-store-calls.ts'
 import { openObjectStore } from '../../backup/object-store/open-object-store.ts'
 import { RetentionTable } from '../../backup/versions/retention/retention-table.ts'
@@ -90,19 +91,34 @@ class ArchiverMain {
   }
 
   #start(settings: ArchiverSettings): void {
-    const { node, dataDir, objectStore: url, storeId, epoch, limits, plans, queue, shipping } = settings
+    const {
+      node,
+      dataDir,
+      objectStore: url,
+      storeId,
+      prefix,
+      epoch,
+      limits,
+      plans,
+      queue,
+      shipping,
+    } = settings
     const paths = new StorePaths(dataDir)
     joinWorkers(paths)
     dieWithout(node)
     const clock = systemClock
     const state = LocalState.join(paths.localState)
     const opened = openObjectStore(url, { clock, dataDir })
-    const objectStore = new ObservedObjectStore(opened, (ended) => sendSoon({ type: 'object-store', ended }))
+    const observed = new ObservedObjectStore(opened, (ended) => sendSoon({ type: 'object-store', ended }))
+    const storeOf = (each: string) => scopedTo(observed, each, () => storeId)
+    const objectStore = storeOf(prefix)
     const guard = new EpochGuard(objectStore, clock)
     if (epoch !== undefined) guard.hold(epoch)
     guard.lost.listen((error) => send({ type: 'taken-over', error: toWireError(error) }))
     const destination = new BackupDestination({
       objectStore: new FencedObjectStore(objectStore, guard, clock),
+      prefix,
+      storeOf,
       storeId,
       paths: (id) => paths.cell(id),
       progress: new BackupProgressTable(state),

@@ -29,6 +29,8 @@ export interface ArchiverSettings {
   dataDir: string
   objectStore: string
   storeId: string
+  /** Of this node's own objects; empty without a cluster. */
+  prefix: string
   /** The node's; undefined as long as it has none. */
   epoch: number | undefined
   limits: Limits

@@ -3,6 +3,7 @@ import type { ManifestHead } from '../../../src/backup/archive/manifest.ts'
 import { restorableRanges } from '../../../src/backup/restore/target/restorable-ranges.ts'
 import type { LogManifest } from '../../../src/backup/shipping/log/log-manifest.ts'
 import { type LogRef, LogRefs, type LogRun, LogSizes } from '../../../src/backup/shipping/log/log-refs.ts'
+import { CellLogs } from '../../../src/backup/shipping/stored/cell-logs.ts'
 import type { LogIndex } from '../../../src/backup/shipping/stored/log-index.ts'
 import { type LogNumber, logKey } from '../../../src/backup/versions/object-keys.ts'
 import { CellError } from '../../../src/errors.ts'
@@ -62,7 +63,7 @@ const versions = Array.from({ length: VERSIONS }, (_, i) => {
 })
 
 const ranges = (row: CountedRow) =>
-  restorableRanges(row.index, { cellId: CELL, versions, newer: undefined, marks: [] }, {})
+  restorableRanges(new CellLogs(row.index), { cellId: CELL, versions, newer: undefined, marks: [] }, {})
 
 test('A listing of many versions looks at each log object a few times, not once for each version', async () => {
   const row = new CountedRow()

@@ -103,13 +103,13 @@ describe('What is said to be restorable, is, and nothing else:', () => {
       await place.soon(store.backups.flush())
       if (i === 25) await place.soon(store.backups.incremental(cell.id))
     }
-    const { index, logIndex } = store.core.destination as NonNullable<typeof store.core.destination>
+    const { index, logs } = store.core.destination as NonNullable<typeof store.core.destination>
     const listed = await index.versions(cell.id)
     const versions = await Promise.all(
       listed.map(({ version }) => index.manifest(version, cell.id, listingOf(listed))),
     )
     const page = { cellId: cell.id, versions, newer: undefined, marks: [] }
-    const ranges = (objectsMax?: number) => restorableRanges(logIndex, page, { objectsMax })
+    const ranges = (objectsMax?: number) => restorableRanges(logs, page, { objectsMax })
     expect(await ranges()).toEqual([{ from: versions.at(-1)?.log?.at, to: versions[0]?.log?.at }])
     expect(await ranges(66)).toEqual(await ranges())
     await place.soon(store.close())

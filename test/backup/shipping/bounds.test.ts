@@ -15,6 +15,7 @@ import { type RestoreTarget, RestoreTargets } from '../../../src/backup/restore/
 import { joinLog } from '../../../src/backup/shipping/cell-pieces.ts'
 import { makeLogObject } from '../../../src/backup/shipping/log/log-object.ts'
 import { ShippingOrder, selectLogs } from '../../../src/backup/shipping/log-selection.ts'
+import { CellLogs } from '../../../src/backup/shipping/stored/cell-logs.ts'
 import { sha256OfObject } from '../../../src/backup/shipping/stored/last-log.ts'
 import { LogIndex } from '../../../src/backup/shipping/stored/log-index.ts'
 import { logKey, versionOf } from '../../../src/backup/versions/object-keys.ts'
@@ -127,7 +128,7 @@ test('A listing claims a commit that is in the 500th last log object, and none b
   }
   const restorableTo = async () => {
     const page = { cellId: cell.cellId, versions: versionsOf(1, () => ({})), newer: undefined, marks: [] }
-    const [range] = await restorableRanges(new LogIndex(store, storeId), page, {})
+    const [range] = await restorableRanges(new CellLogs(new LogIndex(store, storeId)), page, {})
     return range?.to
   }
   await putOthers(2, 500)
@@ -146,8 +147,8 @@ describe('A lost cell whose newest version is of another history than the newest
     const versions = heads.map(({ version }) => ({ version, sizeBytes: 1 }))
     const contents = { versions, marks: [] } as unknown as CellContents
     return await new RestoreTargets(
-      { index, log: new LogIndex(store, storeId) },
-      { cellId: cell.cellId, contents, goneAt: undefined },
+      { index, logs: new CellLogs(new LogIndex(store, storeId)) },
+      { cellId: cell.cellId, contents, goneAt: undefined, tenures: undefined },
       {},
     ).last()
   }

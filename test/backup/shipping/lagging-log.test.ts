@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import type { BackupDestination } from '../../../src/backup/archiver/backup-destination.ts'
 import type { ObjectStore } from '../../../src/backup/object-store/object-store.ts'
 import { findTarget } from '../../../src/backup/restore/target/find-target.ts'
+import { CellLogs } from '../../../src/backup/shipping/stored/cell-logs.ts'
 import { LogIndex } from '../../../src/backup/shipping/stored/log-index.ts'
 import { LogRetention, VersionCover } from '../../../src/backup/shipping/stored/log-retention.ts'
 import { readLogManifest } from '../../../src/backup/shipping/stored/stored-log.ts'
@@ -46,7 +47,7 @@ async function restart(): Promise<void> {
 async function found(log: LogIndex, cellId: string, timestamp?: number): Promise<number | CellError> {
   const { index } = store.core.destination as BackupDestination
   const record = store.findCell(cellId)
-  const parts = { index, log, isStored: () => true, recordOf: async () => record }
+  const parts = { index, logs: new CellLogs(log), isStored: () => true, recordOf: async () => record }
   const wanted = { record, isLocal: false, timestamp, recovers: timestamp === undefined }
   try {
     return (await findTarget(parts, cellId, wanted)).target.time

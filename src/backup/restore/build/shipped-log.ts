@@ -3,7 +3,7 @@ import { type CellError, isCellError } from '../../../errors.ts'
 import { inObject } from '../../archive/backup-errors.ts'
 import type { CallOptions } from '../../object-store/object-store.ts'
 import type { JoinedWal, PieceOfWal } from '../../shipping/cell-pieces.ts'
-import type { LogIndex } from '../../shipping/stored/log-index.ts'
+import type { ReadableLog } from '../../shipping/stored/cell-logs.ts'
 import type { PlannedObject } from '../../versions/backup-types.ts'
 import { restorableUpTo } from '../target/restore-target.ts'
 import type { Download } from './download.ts'
@@ -13,15 +13,15 @@ const PARALLEL_READS = 16
 
 /** What a restore applies after a version: pieces of log objects. */
 export class ShippedLog {
-  readonly #index: LogIndex
+  readonly #log: ReadableLog
   readonly #wals: readonly JoinedWal[]
   /** Epoch milliseconds: the version's time. */
   readonly #since: number
   readonly #options: CallOptions
   #sizes: Promise<PlannedObject[]> | undefined
 
-  constructor(index: LogIndex, wals: readonly JoinedWal[], since: number, options: CallOptions) {
-    this.#index = index
+  constructor(log: ReadableLog, wals: readonly JoinedWal[], since: number, options: CallOptions) {
+    this.#log = log
     this.#wals = wals
     this.#since = since
     this.#options = options
@@ -53,7 +53,7 @@ export class ShippedLog {
   }
 
   async *#read({ ref, piece: { offset } }: PieceOfWal, bytes: number): AsyncGenerator<Buffer> {
-    yield* this.#index.member(ref, { offset, size: bytes }, this.#options)
+    yield* this.#log.member(ref, { offset, size: bytes }, this.#options)
   }
 
   async #measure(): Promise<PlannedObject[]> {
@@ -73,7 +73,7 @@ export class ShippedLog {
   async #storedBytes(piece: PieceOfWal): Promise<number> {
     const { offset } = piece.piece
     try {
-      return await this.#index.storedBytes(piece.ref, { offset, size: pieceBytes(piece) })
+      return await this.#log.storedBytes(piece.ref, { offset, size: pieceBytes(piece) })
     } catch (error) {
       if (!isCellError(error, 'backup_corrupt')) throw error
       throw this.#named(error, this.#wals.find(({ pieces }) => pieces.includes(piece)) as JoinedWal)

@@ -2,6 +2,7 @@ import { backOffMs, rest } from '../../../base/async/back-off.ts'
 import type { Clock } from '../../../base/clock.ts'
 import { bufferBody, type CallOptions, type ObjectStore } from '../../object-store/object-store.ts'
 import { parseVersion, type RestoredMark, restoredMarkOf, versionOf } from '../../versions/object-keys.ts'
+import { nextStamp, type Stamps } from '../../versions/stamps.ts'
 import type { StoredVersion } from '../../versions/stored-manifest.ts'
 
 /** What the object store has of a cell, newest first. */
@@ -53,10 +54,10 @@ export function newMark(
   clock: Clock,
   { version, at }: Pick<RestoredMark, 'version' | 'at'>,
   contents: CellContents,
-  { cellId, last }: Pick<MarkedCell, 'last'> & { cellId: string },
+  { cellId, last, stamps }: Pick<MarkedCell, 'last'> & { cellId: string; stamps?: Stamps | undefined },
 ): NewMark {
-  const taken = [last, lastName(cellId, contents)].map((each) => timeOf(each) + 1)
-  const time = Math.max(clock.now(), ...taken)
+  const taken = [last, lastName(cellId, contents)].map(timeOf)
+  const time = nextStamp(clock.now(), taken, stamps)
   return { mark: restoredMarkOf(time, { version, at }), name: versionOf(cellId, time) }
 }
 

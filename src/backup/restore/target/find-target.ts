@@ -1,3 +1,4 @@
+import type { Tenure } from '../../../catalog/assignment/assignment.ts'
 import type { CellRecord } from '../../../catalog/cell-registry.ts'
 import { CellError } from '../../../errors.ts'
 import { corrupt } from '../../archive/backup-errors.ts'
@@ -44,6 +45,8 @@ export interface RequestedRestore extends Partial<Omit<RequestedState, 'isBehind
   accountId?: string | undefined
   /** What is stored has to do: no version is made for it. */
   onlyStored?: boolean | undefined
+  /** Of the cell; undefined without a cluster. */
+  tenures?: readonly Tenure[] | undefined
 }
 
 export interface FoundTarget {
@@ -65,9 +68,10 @@ export class NeedsVersion extends CellError {}
 export async function findTarget(
   parts: FinderParts,
   cellId: string,
-  { record, isLocal, accountId, version, timestamp, recovers = false, onlyStored, signal }: RequestedRestore,
+  request: RequestedRestore,
 ): Promise<FoundTarget> {
   const { index, ship, isStored, recordOf } = parts
+  const { record, isLocal, accountId, version, timestamp, recovers = false, onlyStored, signal } = request
   const ownership = new CellOwnership(index, () => record)
   ownership.checkRecord(cellId, accountId)
   const isPending = isLocal && goneSince(record) === undefined && (timestamp !== undefined || recovers)
@@ -80,7 +84,11 @@ export async function findTarget(
   const { versions } = contents
   const listing = listingOf(versions)
   await ownership.checkManifests(cellId, versions, accountId, { signal })
-  const targets = new RestoreTargets(parts, { cellId, contents, goneAt }, { signal })
+  const targets = new RestoreTargets(
+    parts,
+    { cellId, contents, goneAt, tenures: request.tenures },
+    { signal },
+  )
   // A cell that was made a moment ago, or of which only its creation is in a version.
   const isOfLatest = timestamp === undefined && !recovers && !onlyStored
   const mayNeedOne = isLocal && goneAt === undefined && version === undefined
@@ -124,7 +132,7 @@ export async function planRestore(
 ): Promise<RestorePlan> {
   const { signal } = request
   const { target, listing } = await findTarget(parts, cellId, { ...request, onlyStored: true })
-  const { manifest, wals, time } = target
+  const { manifest, wals, log: shipped, time } = target
   const { version, kind, chain } = manifest
   const versions = await Promise.all(
     [...chain, version].map(async (key) => ({
@@ -132,7 +140,7 @@ export async function planRestore(
       sizeBytes: listing.get(key) ?? (await parts.reader.size(key, { signal })),
     })),
   )
-  const log = await new ShippedLog(parts.log, wals, timeOf(manifest), { signal }).sizes()
+  const log = await new ShippedLog(shipped, wals, timeOf(manifest), { signal }).sizes()
   const objects: PlannedObject[] = [...versions, ...log]
   const sizes = { sizeBytes: bytesOf(objects), sizeOfLog: bytesOf(log) }
   return { version, kind, timestamp: time, objects, ...sizes }

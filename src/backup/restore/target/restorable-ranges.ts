@@ -1,10 +1,11 @@
 import { turnOfTheLoop } from '../../../base/clock.ts'
+import type { Tenure } from '../../../catalog/assignment/assignment.ts'
 import type { ManifestHead } from '../../archive/manifest.ts'
 import type { CallOptions } from '../../object-store/object-store.ts'
 import { endOfVersion, joinLog } from '../../shipping/cell-pieces.ts'
 import { LogRefs } from '../../shipping/log/log-refs.ts'
+import type { CellLogs, ReadableLog } from '../../shipping/stored/cell-logs.ts'
 import { type LastPiece, lastPiece } from '../../shipping/stored/last-piece.ts'
-import type { LogIndex } from '../../shipping/stored/log-index.ts'
 import type { RestorableRange } from '../../versions/backup-types.ts'
 import type { RestoredMark } from '../../versions/object-keys.ts'
 import { goesOn, isUnchanged, knownTo, placeOf, timeOf } from './known-history.ts'
@@ -26,6 +27,8 @@ export interface PageOfVersions {
   /** The version after them, if there is one. */
   newer: ManifestHead | undefined
   marks: readonly RestoredMark[]
+  /** Of the cell; undefined without a cluster. */
+  tenures?: readonly Tenure[] | undefined
 }
 
 /**
@@ -33,19 +36,26 @@ export interface PageOfVersions {
  * if no log object is missing. After the last version of a history it is everything up to its last commit that was shipped.
  */
 export async function restorableRanges(
-  log: LogIndex,
-  { cellId, versions, newer, marks }: PageOfVersions,
+  logs: CellLogs,
+  { cellId, versions, newer, marks, tenures }: PageOfVersions,
   options: ReadOptions,
 ): Promise<RestorableRange[]> {
-  const reach = new Reach(log, cellId, await refsAfter(log, versions, options), options)
   const ranges: RestorableRange[] = []
   let next = newer
+  let reach: Reach | undefined
   for (const [i, manifest] of versions.entries()) {
     if (i % VERSIONS_PER_TURN === VERSIONS_PER_TURN - 1) {
       await turnOfTheLoop()
       options.signal?.throwIfAborted()
     }
     const from = timeOf(manifest)
+    const log = logs.of(manifest, tenures)
+    if (reach?.log !== log) {
+      const rest = versions.slice(i)
+      const end = rest.findIndex((each) => logs.of(each, tenures) !== log)
+      const refs = await refsAfter(log, end === -1 ? rest : rest.slice(0, end), options)
+      reach = new Reach(log, cellId, refs, options)
+    }
     const isSame = next !== undefined && goesOn(manifest, next, marks)
     const to = await reach.of(manifest, next, isSame)
     const last = ranges.at(-1)
@@ -58,7 +68,7 @@ export async function restorableRanges(
 
 /** Finds out up to when versions, newest first, can be restored with the log objects after them. */
 class Reach {
-  readonly #log: LogIndex
+  readonly log: ReadableLog
   readonly #cellId: string
   readonly #refs: LogRefs
   /** Of them, those that are missing. */
@@ -69,12 +79,12 @@ class Reach {
   #proof: string | undefined
 
   constructor(
-    log: LogIndex,
+    log: ReadableLog,
     cellId: string,
     refs: LogRefs,
     { objectsMax = OBJECTS_MAX, signal }: ReadOptions,
   ) {
-    this.#log = log
+    this.log = log
     this.#cellId = cellId
     this.#refs = refs
     this.#missing = refs.missing
@@ -99,7 +109,7 @@ class Reach {
       }
     }
     const log = await joinLog(
-      this.#log,
+      this.log,
       { ...manifest.log, cellId: this.#cellId },
       {
         ...this.#options,
@@ -132,7 +142,7 @@ class Reach {
     const limits = { ...this.#options, history: log?.history, objectsMax }
     // From the end on, as many as are read at most.
     const refs = this.#refs.slice(Math.max(begin, end - objectsMax), end)
-    const { last, objects } = await lastPiece(this.#log, this.#cellId, refs, limits)
+    const { last, objects } = await lastPiece(this.log, this.#cellId, refs, limits)
     this.#room = Math.max(0, this.#room - objects)
     return last !== undefined && last.piece.sequence > (log?.sequence ?? 0) ? last : undefined
   }
@@ -166,7 +176,7 @@ function isAtOrAfter({ piece }: LastPiece, next: ManifestHead): boolean {
 
 /** One look for all versions of the page. */
 async function refsAfter(
-  log: LogIndex,
+  log: ReadableLog,
   versions: readonly ManifestHead[],
   options: CallOptions,
 ): Promise<LogRefs> {

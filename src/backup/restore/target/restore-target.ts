@@ -1,3 +1,4 @@
+import type { Tenure } from '../../../catalog/assignment/assignment.ts'
 import { CellError, isCellError } from '../../../errors.ts'
 import type { ManifestHead } from '../../archive/manifest.ts'
 import type { CallOptions } from '../../object-store/object-store.ts'
@@ -8,8 +9,8 @@ import {
   type JoinOptions,
   joinLog,
 } from '../../shipping/cell-pieces.ts'
+import type { CellLogs, ReadableLog } from '../../shipping/stored/cell-logs.ts'
 import { lastPiece } from '../../shipping/stored/last-piece.ts'
-import type { LogIndex } from '../../shipping/stored/log-index.ts'
 import { noBackup, parseVersion } from '../../versions/object-keys.ts'
 import { type Listing, listingOf, type VersionIndex } from '../../versions/version-index.ts'
 import { type CellContents, currentState } from '../install/restored-mark.ts'
@@ -33,13 +34,15 @@ export interface RequestedState {
 export interface RestoreTarget {
   manifest: ManifestHead
   wals: JoinedWal[]
+  /** Where `wals` lie. */
+  log: ReadableLog
   /** Epoch milliseconds: the last commit in `wals`; without any, the version's time. */
   time: number
 }
 
 export interface TargetParts {
   index: VersionIndex
-  log: LogIndex
+  logs: CellLogs
 }
 
 export interface StoredCell {
@@ -50,21 +53,29 @@ export interface StoredCell {
    * version holds of a deleted cell goes with the age of the log objects.
    */
   goneAt: number | undefined
+  /** Undefined without a cluster. */
+  tenures: readonly Tenure[] | undefined
 }
 
 /** Finds the versions and the log objects that hold a state of a cell. */
 export class RestoreTargets {
   readonly #index: VersionIndex
-  readonly #log: LogIndex
+  readonly #logs: CellLogs
+  readonly #tenures: readonly Tenure[] | undefined
   readonly #cellId: string
   readonly #contents: CellContents
   readonly #listing: Listing
   readonly #goneAt: number | undefined
   readonly #options: CallOptions
 
-  constructor({ index, log }: TargetParts, { cellId, contents, goneAt }: StoredCell, options: CallOptions) {
+  constructor(
+    { index, logs }: TargetParts,
+    { cellId, contents, goneAt, tenures }: StoredCell,
+    options: CallOptions,
+  ) {
     this.#index = index
-    this.#log = log
+    this.#logs = logs
+    this.#tenures = tenures
     this.#cellId = cellId
     this.#contents = contents
     this.#goneAt = goneAt
@@ -79,7 +90,7 @@ export class RestoreTargets {
     // A deletion may have shipped the last state, and stored no version of it.
     if (version === undefined && this.#goneAt !== undefined) return await this.#current({ alsoAged: true })
     const manifest = version === undefined ? await this.latest() : await this.#manifest(version)
-    return manifest ? versionAlone(manifest) : await this.#current({ alsoAged: true })
+    return manifest ? this.#versionAlone(manifest) : await this.#current({ alsoAged: true })
   }
 
   /**
@@ -107,14 +118,14 @@ export class RestoreTargets {
     if (state === undefined) throw noBackup()
     const manifest = await this.#manifest(state.version)
     await this.#assertNoneNewer(manifest)
-    if (!state.hasLog) return versionAlone(manifest)
+    if (!state.hasLog) return this.#versionAlone(manifest)
     const log = await this.#logOf(manifest, { until: state.until, horizon: state.until ?? this.#goneAt })
     const { wals, damage } = log
     const cut = cutLog(wals, state.until ?? Number.POSITIVE_INFINITY)
     const isReached = state.until !== undefined && lastCommit(wals, manifest) >= state.until
     const mayLack = isReached || (alsoAged && isCellError(damage, 'backup_not_found'))
     if (damage !== undefined && !mayLack) throw restorableUpTo(lastKnown(log, manifest), damage)
-    return cut ? { manifest, ...cut } : versionAlone(manifest)
+    return cut ? { ...this.#versionAlone(manifest), ...cut } : this.#versionAlone(manifest)
   }
 
   /** Whether a restore has replaced the newest state that is stored, and nothing is stored of what came after. */
@@ -130,17 +141,19 @@ export class RestoreTargets {
     const manifest = await this.#manifest(newest.version)
     const { wals } = await this.logAfter(manifest)
     const cut = cutLog(wals, Number.POSITIVE_INFINITY)
-    return cut ? { manifest, ...cut } : versionAlone(manifest)
+    return cut ? { ...this.#versionAlone(manifest), ...cut } : this.#versionAlone(manifest)
   }
 
   /**
    * A listing that lacks the cell's newest versions would set the cell back, without a word. What was shipped after them shows
    * that there are some: a piece is only shipped once a version of its history is stored.
    */
-  async #assertNoneNewer({ log }: ManifestHead): Promise<void> {
+  async #assertNoneNewer(manifest: ManifestHead): Promise<void> {
+    const { log } = manifest
     if (log === undefined) return
-    const refs = await this.#log.after(log.after, this.#options)
-    const { last: newest } = await lastPiece(this.#log, this.#cellId, refs, this.#options)
+    const shipped = this.#logs.of(manifest, this.#tenures)
+    const refs = await shipped.after(log.after, this.#options)
+    const { last: newest } = await lastPiece(shipped, this.#cellId, refs, this.#options)
     if (newest === undefined || newest.history === log.history) return
     // The last pieces of a history may be stored after the version with which the next one begins.
     for (const { version } of this.#contents.versions.slice(0, VERSIONS_LOOKED_AT))
@@ -155,7 +168,7 @@ export class RestoreTargets {
 
   async #at(timestamp: number, isBehind: boolean): Promise<RestoreTarget> {
     const { manifest, newer } = await this.#newestAt(timestamp)
-    if (timestamp === timeOf(manifest)) return versionAlone(manifest)
+    if (timestamp === timeOf(manifest)) return this.#versionAlone(manifest)
     const mayGoOn = goesOn(manifest, newer, this.#contents.marks)
     const next = mayGoOn ? newer : undefined
     const isOpen = mayGoOn && newer === undefined && !isBehind
@@ -168,7 +181,7 @@ export class RestoreTargets {
       if (!isOpen || manifest.log === undefined) throw inGap(timestamp, known, newer && timeOf(newer))
     }
     const cut = cutLog(log.wals, timestamp)
-    return cut ? { manifest, ...cut } : versionAlone(manifest)
+    return cut ? { ...this.#versionAlone(manifest), ...cut } : this.#versionAlone(manifest)
   }
 
   /** The newest version of a time, and the next newer one of a later time. */
@@ -196,13 +209,23 @@ export class RestoreTargets {
   }
 
   async #logOf(
-    { version, log }: ManifestHead,
+    manifest: ManifestHead,
     bounds: Pick<JoinOptions, 'until' | 'horizon' | 'through'>,
   ): Promise<CellLog> {
+    const { version, log } = manifest
     if (log === undefined) return { wals: [], damage: undefined, completeTo: undefined, objects: 0 }
     const isNewest = this.#goneAt === undefined && version === this.#contents.versions[0]?.version
     const after = { ...log, cellId: this.#cellId }
-    return await joinLog(this.#log, after, { ...this.#options, ...bounds, isNewest })
+    return await joinLog(this.#logs.of(manifest, this.#tenures), after, {
+      ...this.#options,
+      ...bounds,
+      isNewest,
+    })
+  }
+
+  #versionAlone(manifest: ManifestHead): RestoreTarget {
+    const log = this.#logs.of(manifest, this.#tenures)
+    return { manifest, wals: [], log, time: timeOf(manifest) }
   }
 
   #manifest(version: string): Promise<ManifestHead> {
@@ -213,10 +236,6 @@ export class RestoreTargets {
     if (version === undefined) return undefined
     return await this.#index.restorable(version, this.#cellId, this.#listing, this.#options)
   }
-}
-
-function versionAlone(manifest: ManifestHead): RestoreTarget {
-  return { manifest, wals: [], time: timeOf(manifest) }
 }
 
 /** The last moment of which is known that nothing was committed up to it but what is here. */

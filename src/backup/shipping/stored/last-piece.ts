@@ -3,7 +3,7 @@ import { isCellError } from '../../../errors.ts'
 import type { CallOptions } from '../../object-store/object-store.ts'
 import type { StoredPiece } from '../log/log-manifest.ts'
 import type { LogRef, LogRefs } from '../log/log-refs.ts'
-import type { LogIndex } from './log-index.ts'
+import type { ReadableLog } from './cell-logs.ts'
 
 const PARALLEL_READS = 16
 
@@ -31,7 +31,7 @@ export interface FoundPiece {
 
 /** Looks for the last piece of a cell from the end on, since it is mostly there. Damage is refused where the object is needed. */
 export async function lastPiece(
-  index: LogIndex,
+  index: ReadableLog,
   cellId: string,
   refs: LogRefs,
   { history, objectsMax = Number.POSITIVE_INFINITY, signal }: LastPieceOptions = {},
@@ -51,7 +51,7 @@ export async function lastPiece(
 }
 
 async function pieceIn(
-  index: LogIndex,
+  index: ReadableLog,
   ref: LogRef,
   cellId: string,
   history: string | undefined,

@@ -44,11 +44,16 @@ interface Counts {
 const NO_ROUTE = 'none'
 const OTHER_METHOD = 'other'
 
+/** What became of requests for another node's cells. */
+export const FORWARD_OUTCOMES = ['answered', 'refused', 'lost'] as const
+export type ForwardOutcome = (typeof FORWARD_OUTCOMES)[number]
+
 /** Requests by route, and refusals by code. All labels come from the code, so that their number is bounded. */
 export class RequestCounts {
   readonly #routes = new Map<string, Map<string, Counts>>()
   readonly #refusals = new Map<CellErrorCode, number>()
   readonly #slow: SlowStatement[] = []
+  readonly #forwarded = new Map<ForwardOutcome, { count: number; totalMs: number }>()
 
   /** @param route null for none @param isKnown whether the route takes the method */
   answered(route: string | null, method: string, isKnown: boolean, status: number, ms: number): void {
@@ -75,6 +80,16 @@ export class RequestCounts {
 
   refused(code: CellErrorCode): void {
     this.#refusals.set(code, (this.#refusals.get(code) ?? 0) + 1)
+  }
+
+  /** A request was sent on to the node that has its cell: `answered` there, `refused` with nothing done, or `lost`. */
+  forwarded(outcome: ForwardOutcome, ms: number): void {
+    const { count, totalMs } = this.forwards(outcome)
+    this.#forwarded.set(outcome, { count: count + 1, totalMs: totalMs + ms })
+  }
+
+  forwards(outcome: ForwardOutcome): { count: number; totalMs: number } {
+    return this.#forwarded.get(outcome) ?? { count: 0, totalMs: 0 }
   }
 
   routes(): RouteRequests[] {

@@ -35,6 +35,7 @@ import { receive } from '../file-actions.ts'
 import { inBodyTerms, scopeFields, scopeOptions } from '../key-scope-body.ts'
 import { getStatus, ownerMetrics } from '../node/node-actions.ts'
 import { ROUTES, type Route } from '../routes.ts'
+import { balanceNodes, drainNode, getCluster, leaveCluster } from './cluster-actions.ts'
 import { GREETING_PATH, greeting } from './owner-protocol.ts'
 import { recover } from './recover-actions.ts'
 import { getPlan, prune, purge, setPlan } from './retention-actions.ts'
@@ -168,6 +169,11 @@ const OWNER_ROUTES: readonly Route[] = [
   ['GET', '/owner/store', getStore, 'owner'],
   ['GET', '/owner/status', getStatus, 'owner'],
   ['GET', '/owner/metrics', ownerMetrics, 'owner'],
+
+  ['GET', '/owner/cluster', getCluster, 'owner'],
+  ['POST', '/owner/cluster/drain', drainNode, 'owner'],
+  ['POST', '/owner/cluster/balance', balanceNodes, 'owner'],
+  ['POST', '/owner/cluster/leave', leaveCluster, 'owner'],
 
   ['POST', '/owner/api-keys', createKey, 'owner'],
   ['GET', '/owner/api-keys', listKeys, 'owner'],

@@ -71,6 +71,11 @@ export class ArchiverJobs {
     }
   }
 
+  /** The cells of all of them. */
+  get cells(): string[] {
+    return [...this.#pending].map(({ state }) => state.job.request.cellId)
+  }
+
   get load(): ArchiverLoad {
     const of = (lane: Lane) => {
       const jobs = [...this.#pending].filter(({ state }) => LANE_OF[state.job.job] === lane)

@@ -139,6 +139,10 @@ export class ArchiverProcess implements ArchiverClient {
     await this.#run({ job: 'settle', request }, options)
   }
 
+  get cellsAtWork(): string[] {
+    return this.#jobs.cells
+  }
+
   get load(): ArchiverLoad {
     return this.#jobs.load
   }

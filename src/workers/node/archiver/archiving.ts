@@ -66,6 +66,7 @@ function newArchiver(
       dataDir: paths.root,
       objectStore,
       storeId: core.id,
+      prefix: core.ownership.prefix,
       limits,
       plans: { keep, keepTenant, historyMs, prune },
       queue: jobQueueLimits(settings),

@@ -56,7 +56,8 @@ export class NodeCells implements ServedCells {
   async beginBackup(cellId: string): Promise<BackupStart> {
     const record = this.#parts.core.registry.require(cellId)
     const known = (await this.cut(cellId, { method: 'begin', args: [] })) as KnownVersions
-    return { record, sizeBytes: this.#parts.core.files.sizeBytes(cellId), ...known }
+    const { core } = this.#parts
+    return { record, sizeBytes: core.files.sizeBytes(cellId), stamps: core.stampsOf(cellId), ...known }
   }
 
   /** A deleted cell has no state any more. */
@@ -73,7 +74,9 @@ export class NodeCells implements ServedCells {
     const state = await this.#run({ task: 'begin-restore', cellId })
     // The restore may have given up meanwhile.
     if (!this.#building.has(cellId)) this.#parts.workers.setBuilding([...this.#building])
-    return { record: this.#parts.core.findCell(cellId), ...state }
+    const { core } = this.#parts
+    const [tenures, stamps] = [core.tenuresOf(cellId), core.stampsOf(cellId)]
+    return { record: core.findCell(cellId), tenures, stamps, ...state }
   }
 
   async checkBuilt(cellId: string, bytes: number): Promise<void> {
@@ -104,7 +107,8 @@ export class NodeCells implements ServedCells {
   }
 
   async findCell(cellId: string): Promise<KnownCell> {
-    return { record: this.#parts.core.findCell(cellId), isLocal: this.#parts.isLocal(cellId) }
+    const { core, isLocal } = this.#parts
+    return { record: core.findCell(cellId), isLocal: isLocal(cellId), tenures: core.tenuresOf(cellId) }
   }
 
   async isDeleted(cellId: string, committedAt: number): Promise<boolean> {

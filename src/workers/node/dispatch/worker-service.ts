@@ -16,6 +16,7 @@ import { tracedOperation } from '../../../service/operation-trace.ts'
 import type { CellOperation, RequestBounds, ResultOf } from '../../../service/operations.ts'
 import { waitForRestore } from '../../../service/restore-wait.ts'
 import { SLOW_MS_DEFAULT } from '../../../service/slow-statements.ts'
+import type { CellHost } from '../../../store/cell-host.ts'
 import type { BranchCellOptions } from '../../../store/cells/cell-branches.ts'
 import type { CreatedCell } from '../../../store/cells/cell-creations.ts'
 import {
@@ -27,6 +28,7 @@ import type { BuildCell, ImportCellOptions } from '../../../store/cells/cell-imp
 import { removeSpoolFile } from '../../../store/cells/spool-files.ts'
 import type { Archiving } from '../../../store/open/archiving.ts'
 import { noBackup } from '../../../store/open/local-cells.ts'
+import { RangeHost } from '../../../store/residence/range-host.ts'
 import type { StoreCore } from '../../../store/store-core.ts'
 import { type StoreMetrics, storeMetrics } from '../../../store/store-metrics.ts'
 import { Upkeep } from '../../../store/upkeep.ts'
@@ -76,6 +78,8 @@ export class WorkerService implements CellService {
   /** Undefined without an object store. */
   readonly #archiving: Archiving<ArchiverProcess> | undefined
   readonly #deletions: CellDeletions
+  /** What this node does when ranges of cells come and go. Undefined without an object store. */
+  readonly host: CellHost | undefined
   #stopped = false
   #closing: Promise<void> | undefined
 
@@ -125,6 +129,15 @@ export class WorkerService implements CellService {
       assertRunning: () => this.#assertRunning(),
     })
     this.#archiving = archivingOfNode(core, this.#workers, this.#upkeep, objectStore, this.#deletions)
+    this.host =
+      this.#archiving &&
+      new RangeHost({
+        core,
+        archiving: this.#archiving,
+        closeCell: (cellId) => this.#workers.runTask({ task: 'release', cellId }),
+        needsBase: (cellId) => this.#upkeep.needsBase(cellId, 'came from another node'),
+        resumed: () => this.#upkeep.reschedule(),
+      })
     core.guard?.lost.listen(() => void this.#upkeep.stop())
   }
 
@@ -148,7 +161,7 @@ export class WorkerService implements CellService {
     options: ExecuteOptions = {},
   ): Promise<ResultOf<O>> {
     this.#core.observed.activity.count(cellId)
-    return tracedOperation(cellId, operation, options, () => this.#run(cellId, operation, options))
+    return tracedOperation(cellId, operation, options, () => this.#runHere(cellId, operation, options))
   }
 
   /** What the store has done since it was opened, and what it has now. */
@@ -158,13 +171,15 @@ export class WorkerService implements CellService {
 
   async watch(cellId: string, options: WatchOptions = {}, permit?: OperationPermit): Promise<ChangeStream> {
     this.#assertRunning()
+    this.#core.residence.assertHere(cellId)
     const stream = this.#core.changes.watch(cellId, options)
     return await beginWatch(this, cellId, stream, { signal: options.signal, permit })
   }
 
   async describe(cellId: string): Promise<CellDescription> {
     this.#assertRunning()
-    const { files, registry } = this.#core
+    const { files, registry, residence } = this.#core
+    residence.assertHere(cellId)
     if (!files.exists(cellId)) await this.#untilLocal(cellId)
     const quarantine = await this.#workers.runTask({ task: 'quarantine-state', cellId })
     registry.require(cellId) // It may have been deleted meanwhile.
@@ -172,12 +187,13 @@ export class WorkerService implements CellService {
   }
 
   async deleteCell(cellId: string, options: ServedDeleteOptions = {}): Promise<void> {
-    await this.#deletions.delete(cellId, options)
+    await this.#core.residence.during(cellId, () => this.#deletions.delete(cellId, options))
   }
 
   async exportCell(cellId: string, { signal, permit }: ServedExportOptions = {}): Promise<ExportedFile> {
     this.#assertRunning()
-    const { files, spool, registry } = this.#core
+    const { files, spool, registry, residence } = this.#core
+    residence.assertHere(cellId)
     if (!files.exists(cellId)) await this.#untilLocal(cellId)
     const copy = async (file: string) => {
       try {
@@ -271,6 +287,17 @@ export class WorkerService implements CellService {
     registry.require(cellId)
     if (this.#archiving === undefined) throw noBackup()
     await waitForRestore(this.#archiving.backups.ensureLocal(cellId), clock, this.#options.waitMs)
+  }
+
+  /** Without a cluster it is {@link #run}. */
+  #runHere<O extends CellOperation>(
+    cellId: string,
+    operation: O,
+    options: ExecuteOptions,
+  ): Promise<ResultOf<O>> {
+    const { ownership, residence } = this.#core
+    if (ownership.assignment === undefined) return this.#run(cellId, operation, options)
+    return residence.during(cellId, () => this.#run(cellId, operation, options))
   }
 
   /**

@@ -1,0 +1,176 @@
+import { type BackOff, backOffMs } from '../../base/async/back-off.ts'
+import { type Clock, delay } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
+import { afterMoves, type Assignment, type Move } from '../../catalog/assignment/assignment.ts'
+import { CellError } from '../../errors.ts'
+import type { CellHost, TenureEnd } from '../../store/cell-host.ts'
+import type { AssignmentLog } from './assignment-log.ts'
+import type { ClusterOwnership } from './cluster-ownership.ts'
+import { ownersOf, rangesOf, toSpans } from './range-map.ts'
+
+const BACK_OFF: BackOff = { minMs: 100, maxMs: 5_000 }
+
+/** A node that gets ranges. */
+export interface Target {
+  id: string
+  /** Of its objects in the bucket. */
+  prefix: string
+}
+
+export interface MoverParts {
+  self: string
+  log: Pick<AssignmentLog, 'newest' | 'put'>
+  ownership: ClusterOwnership
+  host: CellHost
+  /** Writes an assignment to the catalog, so that all nodes learn it in order. Goes on until it is there, or a newer one is. */
+  publish(assignment: Assignment): Promise<void>
+  clock: Clock
+  logger: Log
+}
+
+/**
+ * Gives ranges of this node to others, and takes what a lost node had:
+ *
+ *     served ──release──▶ released ──put assign/<n>──▶ reassigned ──publish──▶ forgotten
+ *        ▲                   │ the number is another's, and the ranges are still here: the next number
+ *        └───────────────────┘ the release failed, and nothing was put
+ *
+ * Once a PUT was tried, nothing goes back: it may still be stored, and then the ranges are another node's (C5).
+ */
+export class Mover {
+  readonly #parts: MoverParts
+  #turn: Promise<unknown> = Promise.resolve()
+  #moving = 0
+  readonly #forgetting = new Set<Promise<unknown>>()
+
+  constructor(parts: MoverParts) {
+    this.#parts = parts
+  }
+
+  /** Ranges that are on their way. */
+  get moving(): number {
+    return this.#moving
+  }
+
+  /** Moves ranges of this node, one move after the other. @returns how many went @throws what the release throws */
+  async move(ranges: readonly number[], target: Target): Promise<number> {
+    return await this.#inTurn(() => this.#move(ranges, target))
+  }
+
+  /** Gives what a lost node had to others. */
+  async takeOver(
+    lost: Target,
+    end: TenureEnd,
+    share: (ranges: readonly number[]) => ReadonlyMap<Target, readonly number[]>,
+  ): Promise<void> {
+    await this.#inTurn(async () => {
+      const put = await this.#put((newest) => {
+        const shares = share(rangesOf(newest, lost.id))
+        const moves = [...shares].flatMap(([{ id: node, prefix }, ranges]): Move[] =>
+          toSpans(ranges).map((span) => ({ ...span, node, prefix, end })),
+        )
+        return moves.length === 0 ? undefined : afterMoves(newest, moves)
+      })
+      await this.#adopt(put)
+    })
+  }
+
+  /** Goes by an assignment, and begins and ends what follows from it. */
+  async #adopt(assignment: Assignment): Promise<void> {
+    const { publish } = this.#parts
+    this.learn(assignment)
+    await publish(assignment)
+  }
+
+  /** An assignment that another node has made, or this one. */
+  learn(assignment: Assignment): void {
+    const { ownership, host, logger } = this.#parts
+    const { gained, lost } = ownership.adopt(assignment)
+    if (gained.length > 0) void this.#acquire(gained)
+    if (lost.length === 0) return
+    const forgetting: Promise<unknown> = host
+      .forget(toSpans(lost))
+      .catch((err: unknown) => {
+        // The next start sets them aside: they are of an ended tenure.
+        logger.warn({ err }, 'could not remove the local files of cells that are on another node now')
+      })
+      .finally(() => this.#forgetting.delete(forgetting))
+    this.#forgetting.add(forgetting)
+  }
+
+  /** Resolves once the files of all cells that went are gone. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#forgetting)
+  }
+
+  /** Goes on until the ranges can be served here, or are another node's. */
+  async #acquire(ranges: readonly number[]): Promise<void> {
+    const { ownership, host, clock, logger } = this.#parts
+    for (let failures = 0; ; failures++) {
+      const own = new Set(ownership.ranges)
+      const coming = ranges.filter((range) => own.has(range))
+      try {
+        await host.acquired(toSpans(coming))
+        ownership.arrived(coming)
+        return
+      } catch (err) {
+        logger.error({ err }, 'cells that are to come here can not be served yet; trying again')
+        await delay(clock, backOffMs(failures, BACK_OFF))
+      }
+    }
+  }
+
+  async #move(ranges: readonly number[], target: Target): Promise<number> {
+    const { self, ownership, host, logger } = this.#parts
+    const own = new Set(ownership.ranges)
+    const going = ranges.filter((range) => own.has(range))
+    if (going.length === 0 || target.id === self) return 0
+    this.#moving = going.length
+    ownership.handOver(going)
+    const spans = toSpans(going)
+    let put: Assignment
+    try {
+      const end = await host.release(spans)
+      put = await this.#put((newest) => {
+        const owners = ownersOf(newest)
+        const moves = toSpans(going.filter((range) => owners[range] === self)).map(
+          (span): Move => ({ ...span, node: target.id, prefix: target.prefix, end }),
+        )
+        return moves.length === 0 ? undefined : afterMoves(newest, moves)
+      })
+    } catch (error) {
+      // No PUT is under way: whoever puts one goes on until it is known what became of it.
+      ownership.keep(going)
+      host.resume(spans)
+      throw error
+    } finally {
+      this.#moving = 0
+    }
+    await this.#adopt(put)
+    logger.info({ ranges: going.length, to: target.id, assignment: put.n }, 'cells were handed over')
+    return going.length
+  }
+
+  /**
+   * Puts the assignment that follows the newest one, whatever that is by then: it is worked out anew after each other one.
+   *
+   * @param next undefined: there is nothing to change
+   * @returns what holds now
+   */
+  async #put(next: (newest: Assignment) => Assignment | undefined): Promise<Assignment> {
+    const { log, ownership } = this.#parts
+    for (;;) {
+      const newest = (await log.newest(ownership.number)) ?? ownership.assignment
+      if (newest === undefined) throw new CellError('internal', 'There is no assignment.')
+      const assignment = next(newest)
+      if (assignment === undefined) return newest
+      if (await log.put(assignment)) return assignment
+    }
+  }
+
+  #inTurn<T>(run: () => Promise<T>): Promise<T> {
+    const turn = this.#turn.then(run)
+    this.#turn = turn.catch(() => {})
+    return turn
+  }
+}

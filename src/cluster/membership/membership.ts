@@ -1,0 +1,196 @@
+import type { EpochGuard } from '../../backup/fence/epoch-guard.ts'
+import { takenOver } from '../../backup/fence/epoch-guard.ts'
+import type { Clock, Timer } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
+import { type Lease, type LeaseTimes, momentOf } from './lease.ts'
+import type { HeadSeen, NodeRow, NodeTable } from './node-table.ts'
+import { Watcher } from './watcher.ts'
+
+/** Beats and looks are made so often within what they vouch for. */
+const ROUNDS_PER_LEASE = 3
+
+/** What a node is to the others; its epoch is that of its fence. */
+export type NodeSelf = Pick<NodeRow, 'id' | 'address' | 'prefix' | 'epoch' | 'startedAt'>
+
+export interface MembershipParts {
+  self: NodeSelf
+  lease: Lease
+  table: NodeTable
+  guard: Pick<EpochGuard, 'check' | 'lose' | 'lost' | 'failure'>
+  times: LeaseTimes
+  clock: Clock
+  log: Log
+  /** The version of the catalog that this node has applied. */
+  seenVersion(): number
+  /** Its cells that were used of late. */
+  busyCells(): number
+  /** Epoch milliseconds: no version of a cell that this node makes has a later stamp, until the next beat. */
+  stampBound(): number
+  /** A beat has said so. */
+  stampBoundSaid(stampBound: number): void
+  /** Called after each beat: the catalog may have gone on. */
+  headSeen(head: HeadSeen): void
+  /** Called after each answer that shows all nodes. Whoever is silent is in the watcher. */
+  nodesSeen(nodes: readonly NodeRow[], watcher: Watcher): void
+}
+
+/**
+ * A node among the others:
+ *
+ *     outside ──join──▶ member ──leave──▶ leaving ──left──▶ outside
+ *                        │                   │
+ *                        └───────┬───────────┘
+ *                                ▼
+ *                              lost: declared dead, or its fence is another node's; it answers nothing more, and its process ends
+ *
+ * A member beats in PostgreSQL and looks at its own fence in the bucket; each renews its part of the {@link Lease}.
+ */
+export class Membership {
+  readonly lease: Lease
+  readonly watcher: Watcher
+  readonly #parts: MembershipParts
+  #counter = 0
+  #isMember = false
+  #server: string | undefined
+  #head: HeadSeen | undefined
+  #nodes: readonly NodeRow[] = []
+  #failing: { beats: boolean; looks: boolean } = { beats: false, looks: false }
+  readonly #timers = new Map<string, Timer>()
+  readonly #running = new Set<Promise<void>>()
+
+  constructor(parts: MembershipParts) {
+    this.#parts = parts
+    this.lease = parts.lease
+    this.watcher = new Watcher(parts.clock, parts.self.id)
+    parts.guard.lost.listen(() => this.#stop())
+  }
+
+  get self(): NodeSelf {
+    return this.#parts.self
+  }
+
+  /** All nodes, as the last answer has shown them. */
+  get nodes(): readonly NodeRow[] {
+    return this.#nodes
+  }
+
+  /** Those that take part, this one included. */
+  get alive(): readonly NodeRow[] {
+    return this.#nodes.filter(({ state }) => state === 'alive')
+  }
+
+  get head(): HeadSeen | undefined {
+    return this.#head
+  }
+
+  /** Enters the node, and resolves after its first beat. @throws `taken_over`; what the table throws */
+  async join(): Promise<void> {
+    const { self, table, guard } = this.#parts
+    if (guard.failure !== undefined) throw guard.failure
+    const joined = await table.join({ ...self, stampBound: this.#parts.stampBound() })
+    if (!joined) throw takenOver(declaredDead(self.id))
+    this.#isMember = true
+    await this.beat()
+    await this.#look()
+    this.#repeat('beats', this.#parts.times.ttlMs, () => this.beat())
+    this.#repeat('looks', this.#parts.times.fenceMs, () => this.#look())
+  }
+
+  /** Tells the others that this node gives its ranges away, or that it keeps them after all. */
+  async setLeaving(leaving: boolean): Promise<void> {
+    const { self, table } = this.#parts
+    await table.setLeaving(self.id, self.epoch, leaving)
+  }
+
+  /** Ends beats and looks. @param removes nothing is this node's any more; otherwise its row stays, and with it what it has */
+  async leave(removes: boolean): Promise<void> {
+    const { self, table, log } = this.#parts
+    const wasMember = this.#isMember
+    this.#stop()
+    await Promise.allSettled([...this.#running])
+    if (!wasMember || !removes) return
+    await table.remove(self.id, self.epoch).catch((err: unknown) => {
+      // The others find a node that owns nothing, and take nothing over.
+      log.warn({ err }, 'could not remove the row of this node from PostgreSQL')
+    })
+  }
+
+  /** One beat, and a look at the others. @throws what the table throws */
+  async beat(): Promise<void> {
+    const { self, table, guard, clock, seenVersion, busyCells, headSeen, nodesSeen } = this.#parts
+    const startedAt = momentOf(clock)
+    const stampBound = this.#parts.stampBound()
+    const head = await table.beat({
+      id: self.id,
+      epoch: self.epoch,
+      counter: ++this.#counter,
+      seenVersion: seenVersion(),
+      stampBound,
+      busyCells: busyCells(),
+    })
+    if (!this.#isMember) return
+    if (head === undefined) {
+      guard.lose(takenOver(declaredDead(self.id)))
+      return
+    }
+    if (this.#server !== undefined && head.server !== this.#server) this.lease.distrustBeats()
+    this.#server = head.server
+    this.lease.beaten(startedAt)
+    this.#parts.stampBoundSaid(stampBound)
+    this.#head = head
+    headSeen(head)
+    const { nodes, head: of } = await table.list()
+    this.#nodes = nodes
+    this.watcher.saw(nodes, of.server)
+    if (this.#isMember) nodesSeen(nodes, this.watcher)
+  }
+
+  /** Looks at this node's fence. @throws `taken_over`, what the object store throws */
+  async #look(): Promise<void> {
+    const startedAt = momentOf(this.#parts.clock)
+    await this.#parts.guard.check()
+    this.lease.looked(startedAt)
+  }
+
+  /** Each round begins so long after the one before began. */
+  #repeat(kind: 'beats' | 'looks', leaseMs: number, round: () => Promise<void>): void {
+    const { clock, log } = this.#parts
+    const every = leaseMs / ROUNDS_PER_LEASE
+    const run = async () => {
+      const startedAt = clock.monotonic()
+      try {
+        await round()
+        if (this.#failing[kind]) log.info({}, `${kind} succeed again`)
+        this.#failing[kind] = false
+      } catch (err) {
+        if (!this.#failing[kind] && this.#isMember) log.warn({ err }, FAILED[kind])
+        this.#failing[kind] = true
+      }
+      if (this.#isMember) next(Math.max(every - (clock.monotonic() - startedAt), every / 10))
+    }
+    const next = (ms: number) => {
+      const timer = clock.setTimer(() => {
+        const running = run().finally(() => this.#running.delete(running))
+        this.#running.add(running)
+      }, ms)
+      this.#timers.set(kind, timer)
+    }
+    next(every)
+  }
+
+  #stop(): void {
+    this.#isMember = false
+    this.lease.end()
+    for (const timer of this.#timers.values()) timer.cancel()
+    this.#timers.clear()
+  }
+}
+
+const FAILED = {
+  beats: 'PostgreSQL does not take the beats of this node; it serves on while the bucket answers',
+  looks: 'the bucket does not show the fence of this node; it serves on while PostgreSQL answers',
+}
+
+function declaredDead(id: string): string {
+  return `This node (${id}) was silent for so long that another one takes over what it had. This one serves no longer; start it again, and it joins as a new node.`
+}

@@ -1,0 +1,136 @@
+import { type CellErrorCode, isCellError } from '../../errors.ts'
+import type { ClusterPeers } from '../forwarding/cluster-peers.ts'
+import { Elsewhere, type Target } from '../forwarding/elsewhere.ts'
+import type { Forwarding } from '../forwarding/forwarding.ts'
+import { misdirected } from '../forwarding/misdirected.ts'
+import type { Answer } from './action.ts'
+import type { Permit } from './audience.ts'
+import type { HttpRequest, HttpResponse } from './http-message.ts'
+import { shuttingDown } from './problem.ts'
+import type { Match } from './router.ts'
+
+/** A request, and the resource that it names. */
+export interface Asked {
+  readonly request: HttpRequest
+  readonly match: Match | undefined
+  readonly requestId: string
+}
+
+/** What a request is answered with, or refused. */
+export type Outcome = HttpResponse | { error: unknown }
+
+/** What another node may have made just now. */
+const ABSENT: readonly CellErrorCode[] = ['cell_not_found', 'account_not_found', 'api_key_not_found']
+
+export interface ClusteredRequestsParts {
+  cluster: ClusterPeers
+  forwarding: Forwarding
+  isShuttingDown(): boolean
+  /** @throws `unauthorized`, `account_suspended` */
+  identify(request: HttpRequest): Permit
+  /** Answers here, from the start. */
+  answer(asked: Asked): Answer | Promise<Answer>
+  respond(answer: Answer, asked: Asked): HttpResponse
+}
+
+/** What of a node's requests is different in a cluster: some are for other nodes, and no answer counts without a lease. */
+export class ClusteredRequests {
+  readonly #parts: ClusteredRequestsParts
+
+  constructor(parts: ClusteredRequestsParts) {
+    this.#parts = parts
+  }
+
+  /** What is another node's does not begin here. @returns undefined if it is this node's */
+  elsewhere(asked: Asked): Promise<Outcome> | undefined {
+    const { forwarding } = this.#parts
+    const { match, request } = asked
+    if (match === undefined) return undefined
+    const target = forwarding.targetOf(match, request.method)
+    const isOurs = target === undefined && forwarding.markOf(request.headers) !== 'wrong'
+    return isOurs ? undefined : this.#elsewhere(target, asked)
+  }
+
+  /**
+   * What has failed here may be another node's by now, or this node's replica of the catalog may lack something. Either way nothing has
+   * run. A body that was streamed has gone.
+   */
+  async goOn(error: unknown, asked: Asked): Promise<Outcome> {
+    const { request, match } = asked
+    const isWhole = request.contentLength === 0 || request.read !== undefined
+    try {
+      const target = targetOf(error, match)
+      if (target !== undefined && isWhole) return await this.#elsewhere(target, asked)
+      const isUnidentified = isCellError(error, 'unauthorized') && request.accountId === undefined
+      const mayBeNew = isUnidentified || (isWhole && ABSENT.some((code) => isCellError(error, code)))
+      if (mayBeNew && (await this.#parts.cluster.catchUp())) return await this.#again(asked)
+      this.checkLease(asked)
+      return { error }
+    } catch (failure) {
+      if (failure instanceof Elsewhere) return await this.#elsewhere(failure.target, asked)
+      return { error: failure }
+    }
+  }
+
+  /** What was done has to count: otherwise nothing of it goes out. @throws `not_serving` */
+  checkLease({ match, request }: Pick<Asked, 'match' | 'request'>): void {
+    if (match?.resource.actions.get(request.method)?.action.needsKey !== false)
+      this.#parts.cluster.ownership.assertMayAnswer()
+  }
+
+  /** Has another node answer, unless that node has sent the request here: then it is told if this is the wrong one. */
+  async #elsewhere(target: Target | undefined, asked: Asked): Promise<Outcome> {
+    const { forwarding, isShuttingDown } = this.#parts
+    const { request, requestId } = asked
+    try {
+      const mark = forwarding.markOf(request.headers)
+      if (mark === undefined) {
+        if (isShuttingDown()) throw shuttingDown()
+        const accountId = (await this.#sender(request)).accountId ?? ''
+        const about = { path: pathFor(target as Target, asked), requestId, accountId }
+        const answer = await forwarding.pass(target as Target, request, about)
+        return answer === 'here' ? await this.#again(asked) : answer
+      }
+      const isHere = mark !== 'wrong' && target !== undefined && (await forwarding.arrives(target, mark))
+      return isHere ? await this.#again(asked) : misdirected(forwarding.assignment, target, requestId)
+    } catch (error) {
+      return { error }
+    }
+  }
+
+  async #again(asked: Asked): Promise<HttpResponse> {
+    try {
+      return this.#parts.respond(await this.#parts.answer(asked), asked)
+    } catch (error) {
+      this.checkLease(asked)
+      throw error
+    }
+  }
+
+  /** Who asks for what is elsewhere: strangers are refused here. @throws `unauthorized`, `account_suspended`, `not_serving` */
+  async #sender(request: HttpRequest): Promise<Permit> {
+    const { cluster, identify } = this.#parts
+    try {
+      return identify(request)
+    } catch (error) {
+      if (isCellError(error, 'unauthorized') && (await cluster.catchUp())) return identify(request)
+      cluster.ownership.assertMayAnswer()
+      throw error
+    }
+  }
+}
+
+/** Whose the cell is of a request that has failed because it is not here. */
+function targetOf(error: unknown, match: Match | undefined): Target | undefined {
+  if (error instanceof Elsewhere) return error.target
+  const isMoving = isCellError(error, 'cell_moving') && match?.resource.isOfCell === true
+  return isMoving ? { cellId: match.segments[0] as string } : undefined
+}
+
+/** The path at the other node: an id in place of a name. */
+function pathFor(target: Target, { request: { path, query }, match }: Asked): string {
+  const [cell = ''] = match?.segments ?? []
+  const isNamed = target !== 'creation' && match?.resource.isOfCell === true && target.cellId !== cell
+  const id = isNamed ? path.replace(`/databases/${cell}/`, `/databases/${target.cellId}/`) : path
+  return query === '' ? id : `${id}?${query}`
+}
