@@ -7,6 +7,12 @@ export interface ClientOptions {
   baseUrl: string
   /** The account's key. Only `healthz`, `readyz` and `openapi` need none. */
   apiKey?: string | undefined
+  /**
+   * Where there are several nodes: calls for a cell go to the node that has it once an answer has named it, at the address that the
+   * nodes have for each other. Say so only if these addresses are the service's own: the key goes there. A node that can't be reached is
+   * left alone. False by default: all calls go to `baseUrl`, which any node may answer.
+   */
+  direct?: boolean | undefined
   /** In place of the global `fetch`. */
   fetch?: Fetch | undefined
   /** How often a call is tried again; 3 by default, 0 for never. */
@@ -28,6 +34,7 @@ interface Kind {
 type Shape<T> = { readonly [Name in keyof Required<T>]: Kind }
 
 const TEXT: Kind = { what: 'a text', fits: (value) => typeof value === 'string' }
+const FLAG: Kind = { what: 'true or false', fits: (value) => typeof value === 'boolean' }
 const FUNCTION: Kind = { what: 'a function', fits: (value) => typeof value === 'function' }
 const COUNT: Kind = { what: 'a number from 0 on', fits: (value) => typeof value === 'number' && value >= 0 }
 const SIGNAL: Kind = { what: 'an AbortSignal', fits: (value) => typeof Object(value).aborted === 'boolean' }
@@ -35,7 +42,7 @@ const SIGNAL: Kind = { what: 'an AbortSignal', fits: (value) => typeof Object(va
 const HEADERS: Kind = { what: 'headers', fits: (value) => Object(value) === value }
 
 export const CLIENT: Shape<ClientOptions> = {
-  ...{ baseUrl: TEXT, apiKey: TEXT, fetch: FUNCTION },
+  ...{ baseUrl: TEXT, apiKey: TEXT, direct: FLAG, fetch: FUNCTION },
   ...{ retries: COUNT, retryAfterMsMax: COUNT, wait: FUNCTION },
 }
 export const CALL: Shape<CallOptions> = { signal: SIGNAL, idempotencyKey: TEXT, headers: HEADERS }

@@ -5,6 +5,7 @@ import { fetchOrLose, isProblemDocument } from './connection-lost.ts'
 import { fetchForLong } from './long-calls.ts'
 import type { OperationRow } from './operation-row.ts'
 import { OPERATIONS } from './operations.generated.ts'
+import { Owners } from './owners.ts'
 import { ProblemError, Redirected } from './problem-error.ts'
 import type { CallOptions, Client, Problem, ProblemCode } from './types.ts'
 import { wait } from './wait.ts'
@@ -17,6 +18,11 @@ const RETRIES = 3
 const RETRY_AFTER_MS_MAX = 30_000
 
 type Arguments = Readonly<Record<string, unknown>>
+
+interface Settings extends ClientOptions {
+  /** Undefined: all calls go to one address. */
+  owners: Owners | undefined
+}
 
 /**
  * A client with a method for each operation of the OpenAPI document, by its operationId. Arguments have the document's names,
@@ -35,9 +41,14 @@ type Arguments = Readonly<Record<string, unknown>>
  *
  * @throws `TypeError` for a `baseUrl` that no request can have; `ArgumentError` for an option that is not known or of a wrong type
  */
-export function createClient(options: ClientOptions): Client {
-  checkOptions(options, CLIENT)
-  checkBaseUrl(options.baseUrl, options.fetch !== undefined)
+export function createClient(given: ClientOptions): Client {
+  checkOptions(given, CLIENT)
+  const { baseUrl, direct, fetch } = given
+  checkBaseUrl(baseUrl, fetch !== undefined)
+  const options: Settings = {
+    ...given,
+    owners: direct === true ? new Owners(baseUrl, fetch ?? fetchForLong) : undefined,
+  }
   const methods = Object.entries<OperationRow>(OPERATIONS).map(([id, row]) => [
     id,
     async (args: Arguments = {}, call: CallOptions = {}) => await perform(row, args, call, options),
@@ -46,7 +57,7 @@ export function createClient(options: ClientOptions): Client {
   return { ...Object.fromEntries(methods), importCell: importing, changes: changesOf(options) } as Client
 }
 
-function changesOf(options: ClientOptions): Client['changes'] {
+function changesOf(options: Settings): Client['changes'] {
   // A stream that is silent for longer than fetch waits is lost: the server sends something every 15 s.
   const fetch = fetchOrLose(options.fetch)
   return async function* (args, given = {}) {
@@ -75,11 +86,7 @@ function namesOf(tables: unknown): string[] {
 
 type ImportArguments = Parameters<Client['importCell']>[0]
 
-async function importCell(
-  args: ImportArguments,
-  call: CallOptions,
-  options: ClientOptions,
-): Promise<unknown> {
+async function importCell(args: ImportArguments, call: CallOptions, options: Settings): Promise<unknown> {
   checkNames(args, ['file', 'name'])
   const { file, name } = args
   const row = { ...OPERATIONS.createCell, query: ['name'], body: null, idempotent: false }
@@ -97,7 +104,7 @@ async function perform(
   row: OperationRow,
   args: Arguments,
   call: CallOptions,
-  options: ClientOptions,
+  options: Settings,
 ): Promise<unknown> {
   const { url, init } = requestOf(row, args, call, options)
   const response = await exchange(row, url, init, call, options)
@@ -111,11 +118,11 @@ async function exchange(
   url: string,
   init: RequestInit,
   call: CallOptions,
-  options: ClientOptions,
+  options: Settings,
 ): Promise<Response> {
-  const { fetch = fetchForLong, retries = RETRIES, retryAfterMsMax = RETRY_AFTER_MS_MAX } = options
+  const { retries = RETRIES, retryAfterMsMax = RETRY_AFTER_MS_MAX } = options
   for (let tries = 1; ; tries++) {
-    const response = await fetch(url, init)
+    const response = await send(row, url, init, options)
     if (response.ok || response.status === NOT_MODIFIED) return response
     refuseRedirect(response, url, options)
     const problem = await problemOf(response)
@@ -125,6 +132,27 @@ async function exchange(
       throw new ProblemError(problem)
     }
     await (options.wait ?? wait)(waitMs, call.signal)
+  }
+}
+
+/** Sends a request once: to the cell's node where that is known, and else where all go. */
+async function send(
+  row: OperationRow,
+  url: string,
+  init: RequestInit,
+  { fetch = fetchForLong, owners }: Settings,
+): Promise<Response> {
+  const directUrl = owners?.directUrl(url) ?? url
+  try {
+    const response = await fetch(directUrl, init)
+    owners?.learn(url, response)
+    return response
+  } catch (error) {
+    if (directUrl === url || init.signal?.aborted === true) throw error
+    owners?.forget(directUrl)
+    const isRepeatable = row.method !== 'POST' || row.idempotent
+    if (!isRepeatable) throw error
+    return await fetch(url, init)
   }
 }
 

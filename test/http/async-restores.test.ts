@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { prefersAsync } from '../../src/http/routes/restore-actions.ts'
 import { Bench, type Reply } from '../support/http/bench.ts'
-import { TRANSPORTS, viaFetch } from '../support/http/transports.ts'
+import { TRANSPORTS_AND_NODES, viaFetch } from '../support/http/transports.ts'
 import { filesBelow } from '../support/temp-directory.ts'
 import { COUNT, checkEveryReply, checkProblem, TIME, UNKNOWN_ID, UUID, VERSION } from './rows/row.ts'
 
@@ -56,7 +56,7 @@ async function held(key?: string): Promise<string> {
   return reply.headers.get('location') as string
 }
 
-describe.each(TRANSPORTS)('through %s', (_name, transport) => {
+describe.each(TRANSPORTS_AND_NODES)('through %s', (_name, transport) => {
   beforeEach(async () => {
     bench = await Bench.open(transport)
     await backedUp()

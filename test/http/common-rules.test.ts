@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { makeApiKey } from '../../src/auth/api-key.ts'
 import { ROUTES } from '../../src/http/routes/routes.ts'
 import { type Ask, Bench, type Reply } from '../support/http/bench.ts'
-import { TRANSPORTS } from '../support/http/transports.ts'
+import { TRANSPORTS_AND_NODES } from '../support/http/transports.ts'
 import { checkEveryReply, checkProblem, saidBy, UNKNOWN_ID } from './rows/row.ts'
 
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']
@@ -20,7 +20,7 @@ const routes: RouteCase[] = ROUTES.map(([method, path, { needsKey }]) => ({
 }))
 const keyed = routes.filter(({ needsKey }) => needsKey)
 
-describe.each(TRANSPORTS)('through %s', (_name, transport) => {
+describe.each(TRANSPORTS_AND_NODES)('through %s', (_name, transport) => {
   let bench: Bench
   beforeAll(async () => {
     bench = await Bench.open(transport)

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ROUTES } from '../../src/http/routes/routes.ts'
 import { type Ask, Bench } from '../support/http/bench.ts'
-import { TRANSPORTS, type TransportFactory } from '../support/http/transports.ts'
+import { TRANSPORTS_AND_NODES, type TransportFactory } from '../support/http/transports.ts'
 import { AREAS } from './rows/areas.ts'
 import { checkEveryReply, checkReply, type Row } from './rows/row.ts'
 
-describe.each(TRANSPORTS)('the contract, through %s', (_name, transport) => {
+describe.each(TRANSPORTS_AND_NODES)('the contract, through %s', (_name, transport) => {
   let shared: Bench
   beforeAll(async () => {
     shared = await Bench.open(transport)

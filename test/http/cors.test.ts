@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { Bench, type Reply } from '../support/http/bench.ts'
-import { TRANSPORTS, viaFetch } from '../support/http/transports.ts'
+import { TRANSPORTS_AND_NODES, viaFetch } from '../support/http/transports.ts'
 
 const STUDIO = 'https://studio.example'
 
@@ -26,7 +26,7 @@ async function open(corsOrigins?: readonly string[], transport = viaFetch): Prom
   return bench
 }
 
-describe.each(TRANSPORTS)('pages of other origins, through %s', (_name, transport) => {
+describe.each(TRANSPORTS_AND_NODES)('pages of other origins, through %s', (_name, transport) => {
   test('may ask what they are allowed to, on every path of /v1, without a key', async () => {
     const bench = await open([STUDIO], transport)
     for (const path of ['/v1/databases/{cell}/v2/pipeline', '/v1/databases', '/v1/databases/{cell}/kv/k']) {

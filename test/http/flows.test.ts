@@ -4,7 +4,7 @@ import { setImmediate } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type Ask, Bench, type Reply } from '../support/http/bench.ts'
-import { TRANSPORTS, viaFetch } from '../support/http/transports.ts'
+import { TRANSPORTS_AND_NODES, viaFetch } from '../support/http/transports.ts'
 import { checkEveryReply, checkProblem } from './rows/row.ts'
 
 const cells = '/v1/databases'
@@ -12,7 +12,7 @@ const cell = '/v1/databases/{cell}'
 const DAY_MS = 24 * 60 * 60 * 1_000
 
 /** What takes more than one request to see. */
-describe.each(TRANSPORTS)('through %s', (_name, transport) => {
+describe.each(TRANSPORTS_AND_NODES)('through %s', (_name, transport) => {
   let bench: Bench
   beforeEach(async () => {
     bench = await Bench.open(transport)

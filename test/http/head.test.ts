@@ -3,14 +3,14 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { ROUTES } from '../../src/http/routes/routes.ts'
 import { Bench } from '../support/http/bench.ts'
 import type { RawRequest } from '../support/http/raw-exchange.ts'
-import { TRANSPORTS, type Transport } from '../support/http/transports.ts'
+import { TRANSPORTS_AND_NODES, type Transport } from '../support/http/transports.ts'
 
 /** A GET of it has no end: see changes.test.ts. */
 /** No node is around this handler: it is 404, and test/cli/status.test.ts asks a node. */
 const OF_A_NODE = '/v1/status'
 const STREAM = '/v1/databases/{id}/changes'
 
-describe.each(TRANSPORTS)('through %s', (_name, open) => {
+describe.each(TRANSPORTS_AND_NODES)('through %s', (_name, open) => {
   async function opened(): Promise<{
     bench: Bench
     transport: Transport

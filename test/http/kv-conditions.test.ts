@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type Ask, Bench, type Reply } from '../support/http/bench.ts'
-import { TRANSPORTS } from '../support/http/transports.ts'
+import { TRANSPORTS_AND_NODES } from '../support/http/transports.ts'
 import { checkEveryReply, checkProblem } from './rows/row.ts'
 
 const kv = '/v1/databases/{cell}/kv'
 
-describe.each(TRANSPORTS)('conditions, through %s', (_name, transport) => {
+describe.each(TRANSPORTS_AND_NODES)('conditions, through %s', (_name, transport) => {
   let bench: Bench
   beforeAll(async () => {
     bench = await Bench.open(transport)

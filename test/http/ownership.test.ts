@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ROUTES } from '../../src/http/routes/routes.ts'
 import { type Ask, Bench, type Reply } from '../support/http/bench.ts'
-import { TRANSPORTS } from '../support/http/transports.ts'
+import { TRANSPORTS_AND_NODES } from '../support/http/transports.ts'
 import { checkEveryReply, checkProblem, saidBy, UNKNOWN_ID } from './rows/row.ts'
 
 const ofCells = ROUTES.filter(([, path]) => path.includes('{id}')).map(([method, path, { takesBody }]) => ({
@@ -29,7 +29,7 @@ const OTHERS: [what: string, id: string][] = [
   ['a NUL', '%00'],
 ]
 
-describe.each(TRANSPORTS)('through %s', (_name, transport) => {
+describe.each(TRANSPORTS_AND_NODES)('through %s', (_name, transport) => {
   let bench: Bench
   beforeAll(async () => {
     bench = await Bench.open(transport)

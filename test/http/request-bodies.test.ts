@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ROUTES } from '../../src/http/routes/routes.ts'
 import { type Ask, Bench, type Reply } from '../support/http/bench.ts'
-import { TRANSPORTS } from '../support/http/transports.ts'
+import { TRANSPORTS_AND_NODES } from '../support/http/transports.ts'
 import { checkEveryReply, checkProblem } from './rows/row.ts'
 
 const BODY_BYTES_MAX = 2_097_152
@@ -15,7 +15,7 @@ const withBody = ROUTES.filter(([method, , { takesBody }]) => takesBody && metho
   }),
 )
 
-describe.each(TRANSPORTS)('through %s', (_name, transport) => {
+describe.each(TRANSPORTS_AND_NODES)('through %s', (_name, transport) => {
   let bench: Bench
   beforeAll(async () => {
     bench = await Bench.open(transport)

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest'
 import { Bench, type Reply } from '../support/http/bench.ts'
-import { TRANSPORTS } from '../support/http/transports.ts'
+import { TRANSPORTS_AND_NODES } from '../support/http/transports.ts'
 import { COUNT, checkProblem, TIME, UNKNOWN_ID } from './rows/row.ts'
 
 /** What becomes of a cell's versions, for its account to see, and pins of the owner. */
 
-test.each(TRANSPORTS)(
+test.each(TRANSPORTS_AND_NODES)(
   'through %s, an account sees what stays and why; an owner pins a version',
   async (_, transport) => {
     const bench = await Bench.open(transport)

@@ -7,7 +7,7 @@ import { createListener } from '../../src/http/server/node-listener.ts'
 import type { CellService, ExecuteOptions } from '../../src/service/cell-service.ts'
 import { CellAnswer } from '../../src/service/operations.ts'
 import { Bench } from '../support/http/bench.ts'
-import { TRANSPORTS, viaFetch } from '../support/http/transports.ts'
+import { TRANSPORTS_AND_NODES, viaFetch } from '../support/http/transports.ts'
 import { checkProblem } from './rows/row.ts'
 
 /** A service that notes how operations are bounded, and answers none until it is told that nobody waits. */
@@ -34,7 +34,7 @@ afterEach(() => bench?.close())
 const sql = { method: 'POST', path: '/v1/databases/{cell}/sql' }
 const batch = { method: 'POST', path: '/v1/databases/{cell}/batch' }
 
-describe.each(TRANSPORTS)('timeout_ms, through %s', (_name, transport) => {
+describe.each(TRANSPORTS_AND_NODES)('timeout_ms, through %s', (_name, transport) => {
   test.each([0, -1, 901, 1.5, '5', null])('refuses %j', async (timeout_ms) => {
     bench = await Bench.open(transport, { handler: { limits: { statementMsMax: 900 } } })
     const limit = Number.isInteger(timeout_ms) ? { limit: 900 } : {}

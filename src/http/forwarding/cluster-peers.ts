@@ -1,20 +1,11 @@
 import type { Emitter } from '../../base/async/emitter.ts'
+import type { Ownership } from '../../catalog/assignment/ownership.ts'
 
 /** A node as the others reach it. */
 export interface Peer {
   readonly nodeId: string
   /** `http://10.0.0.2:8787`, without a path. */
   readonly address: string
-}
-
-/** Who has which cells. Every request asks it, so that it answers from memory. */
-export interface Ownership {
-  /** The cell's range is this node's, and is not being handed over. */
-  isHere(cellId: string): boolean
-  /** `moving`: nobody has the cell just now. */
-  ownerOf(cellId: string): Peer | 'here' | 'moving'
-  /** @throws `not_serving` if neither PostgreSQL nor the object store vouches for this node at this moment */
-  assertMayAnswer(): void
 }
 
 /** What the HTTP interface needs of a cluster. */

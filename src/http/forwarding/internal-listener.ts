@@ -18,10 +18,10 @@ export type InternalListener = (request: IncomingMessage, response: ServerRespon
 
 /** Anyone can reach these paths where nodes and clients share an address: without a signature they tell nothing. */
 export function internalListener(
-  { routes, secret }: ClusterPeers,
+  cluster: ClusterPeers,
   reportBug: (error: unknown, fields: Record<string, unknown>) => void,
 ): InternalListener {
-  const signatures = new SignatureCheck(secret)
+  const signatures = new SignatureCheck(cluster.secret)
   return (request, response) => {
     const { url: path = '' } = request
     if (!path.startsWith(PREFIX)) return false
@@ -29,6 +29,7 @@ export function internalListener(
       const body = await bodyOf(request)
       const call = { method: request.method ?? '', path, body }
       if (!signatures.admits(String(request.headers[SIGNATURE_HEADER]), call)) throw unsigned()
+      const { routes } = cluster
       const route = Object.hasOwn(routes, path.slice(PREFIX.length))
         ? routes[path.slice(PREFIX.length)]
         : undefined

@@ -3,9 +3,12 @@ import type { AddressInfo } from 'node:net'
 import { createHandler } from '../../../src/http/fetch/fetch-handler.ts'
 import type { HandlerOptions } from '../../../src/http/handler-options.ts'
 import { createListener } from '../../../src/http/server/node-listener.ts'
+import { NodeServer } from '../../../src/http/server/node-server.ts'
+import type { CellService } from '../../../src/service/cell-service.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import { checkDocumented } from './documented.ts'
 import type { RawReply, RawRequest } from './raw-exchange.ts'
+import { ScriptedPeers } from './scripted-peers.ts'
 
 /** One way for a request to reach the core. */
 export interface Transport {
@@ -74,6 +77,43 @@ export const viaFetch = checked(calling)
 export const TRANSPORTS: [name: string, open: TransportFactory][] = [
   ['the fetch handler', viaFetch],
   ['the node:http listener', checked(overSocket)],
+]
+
+/** A node that has no cell, in front of one that has them all; both have the same catalog. */
+const throughAnotherNode: TransportFactory = async (store, options) => {
+  const owner = new ScriptedPeers('6a1f4d1e-0000-4000-8000-00000000000a')
+  const front = new ScriptedPeers('6a1f4d1e-0000-4000-8000-00000000000b')
+  const nothing = new Proxy({} as CellService, {
+    get: (_service, name) => () => Promise.reject(new Error(`${String(name)}: the cell is another node's.`)),
+  })
+  const servers = [
+    new NodeServer(store, { ...options, cluster: owner }),
+    new NodeServer(store, { ...options, service: nothing, cluster: front }),
+  ] as const
+  const [there, here] = await Promise.all(
+    servers.map((server) => server.start({ host: '127.0.0.1', port: 0 })),
+  )
+  owner.self.address = `http://127.0.0.1:${(there as AddressInfo).port}`
+  front.give(owner.self)
+  const { port } = here as AddressInfo
+  const agent = new http.Agent({ keepAlive: true })
+  return {
+    async send(request) {
+      const reply = await sendOverSocket(request, { port, agent })
+      // Which node has the cell is the one thing that is told only where there are several.
+      return { ...reply, text: reply.text.replace(/,"node":\{"id":"[^"]+","address":"[^"]+"\}/, '') }
+    },
+    async close() {
+      agent.destroy()
+      await Promise.all(servers.map((server) => server.stop({ drainMs: 0 })))
+    },
+  }
+}
+
+/** For what must be the same wherever a cell is. */
+export const TRANSPORTS_AND_NODES: typeof TRANSPORTS = [
+  ...TRANSPORTS,
+  ['a node that is not the owner', checked(throughAnotherNode)],
 ]
 
 /** For services of a test that fail in ways in which no route does. */
