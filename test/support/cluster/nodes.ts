@@ -60,11 +60,19 @@ export class ClusterOfTest {
 
   /** Waits until all nodes have ranges. */
   async untilLevel(name: string): Promise<void> {
-    await until(async () => (await this.status(name)).nodes.every(({ ranges }) => ranges > 500), 'all nodes have ranges')
+    await until(
+      async () => (await this.status(name)).nodes.every(({ ranges }) => ranges > 500),
+      'all nodes have ranges',
+    )
   }
 
   /** A request that is sent again as long as nothing has run. */
-  async request(name: string, method: string, path: string, body?: object): Promise<{ status: number; body: Record<string, unknown> }> {
+  async request(
+    name: string,
+    method: string,
+    path: string,
+    body?: object,
+  ): Promise<{ status: number; body: Record<string, unknown> }> {
     for (let tries = 0; ; tries++) {
       const answer = await this.node(name).request(method, path, body, this.key)
       if (answer.status !== 503 || tries === 60) return answer
@@ -89,13 +97,15 @@ export class ClusterOfTest {
   /** What the cells have, as one node answers. */
   async values(name: string, ids: readonly string[]): Promise<unknown[]> {
     const values: unknown[] = []
-    for (const id of ids) values.push((await this.request(name, 'GET', `/v1/databases/${id}/kv/a`)).body['value'])
+    for (const id of ids)
+      values.push((await this.request(name, 'GET', `/v1/databases/${id}/kv/a`)).body['value'])
     return values
   }
 
   /** Waits until what all cells have committed is in the object store. */
   async untilShipped(ids: readonly string[]): Promise<void> {
-    for (const id of ids) await this.request([...this.nodes.keys()][0] as string, 'POST', `/v1/databases/${id}/backup`)
+    for (const id of ids)
+      await this.request([...this.nodes.keys()][0] as string, 'POST', `/v1/databases/${id}/backup`)
   }
 }
 

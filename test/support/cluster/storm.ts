@@ -1,4 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { ENTRY } from '../cli/workplace.ts'
+import { run } from '../package/run.ts'
 import type { Random } from '../random.ts'
 import { CellClients } from './cell-clients.ts'
 import { checkRevocation, type KeyUse, type Violation } from './history.ts'
@@ -121,12 +123,15 @@ export class ClusterStorm {
     }
   }
 
+  /** Asks a node as its operator does, and does not care how it ends: others may be down, or cut off. */
   async command(what: 'drain' | 'balance'): Promise<void> {
-    const victim = this.node()
-    const { status } = await this.node().request('POST', `/internal/none`, { key: this.cluster.key })
-    void victim
-    void status
-    void what
+    const args = what === 'drain' ? [this.node().advertised] : []
+    const { directory } = this.node()
+    const command = run(process.execPath, [ENTRY, 'cluster', what, ...args, '--data-dir', directory], {
+      cwd: directory,
+      env: {},
+    })
+    await Promise.race([command.catch(() => {}), sleep(20_000)])
   }
 
   /** Makes keys, and revokes them while every node is asked with them. */

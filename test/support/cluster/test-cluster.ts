@@ -118,6 +118,11 @@ export class TestNode {
     return `http://127.0.0.1:${this.#port}`
   }
 
+  /** Where other nodes reach it. */
+  get advertised(): string {
+    return `http://127.0.0.1:${this.links.inbound.port}`
+  }
+
   get stdout(): string {
     return this.#output.stdout
   }
@@ -140,7 +145,7 @@ export class TestNode {
     this.#output = { stdout: '', stderr: '' }
     const args = [
       ...['serve', '--port', String(this.#port), '--data-dir', this.directory, '--workers', '1'],
-      ...['--advertise', `http://127.0.0.1:${this.links.inbound.port}`],
+      ...['--advertise', this.advertised],
       ...this.#command.args,
     ]
     const env = { ...shellEnv(), ...this.#command.env }
