@@ -769,6 +769,12 @@ export interface components {
              * @constant
              */
             last_backup_unknown?: true;
+            /** @description The node that has the cell, where there are several. */
+            node?: {
+                /** Format: uuid */
+                id: string;
+                address: string;
+            };
         };
         CreatedApiKey: {
             /** Format: uuid */

@@ -245,6 +245,11 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
       clock,
       alive: () => this.#membership?.alive ?? [],
       busyCells: () => this.#busyCells(),
+      takes: ({ id, address }) =>
+        this.#peers.ping(address).then(
+          ({ node_id, taking }) => node_id === id && taking,
+          () => false,
+        ),
       gave: (to) => this.#tell(to),
     })
     this.#attached = { core, catalog, published, mover, handovers, lagMs }
@@ -499,7 +504,8 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
       reassign: async ({ node, lastLog, stampBound }) => {
         const prefix = this.#membership?.nodes.find(({ id }) => id === node)?.prefix
         const lost = { id: node, prefix: prefix ?? this.ownership.assignment?.prefixes[node] ?? `nodes/${node}/` }
-        await mover.takeOver(lost, { lastLog, stampBound }, (ranges) => handovers.heirsOf(ranges, node))
+        const heirs = await handovers.heirs(!this.#isLeaving)
+        await mover.takeOver(lost, { lastLog, stampBound }, heirs)
         this.#noteTaken(node)
         for (const id of this.#addresses.keys()) this.#tell(id)
       },
@@ -550,7 +556,8 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
   }
 
   #ping(): PingAnswer {
-    return { node_id: this.#id, serving: this.notReady() === undefined }
+    const serving = this.notReady() === undefined
+    return { node_id: this.#id, serving, taking: serving && !this.#isLeaving }
   }
 
   /** @returns the version that the catalog has, which is at least that one if PostgreSQL answers */

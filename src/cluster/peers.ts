@@ -16,6 +16,8 @@ export interface PingAnswer {
   node_id: string
   /** It answers requests. */
   serving: boolean
+  /** It takes ranges of others. */
+  taking: boolean
 }
 
 /** What nodes ask of each other: `PeerRoutes` answers. */

@@ -1,7 +1,12 @@
 import { LANES } from '../backup/archiver/job.ts'
 import type { ShippingStatus } from '../backup/shipping/shipping-status.ts'
+import type { ClusterPeers } from '../http/forwarding/cluster-peers.ts'
 import type { MemoryUse } from '../http/quotas/memory-budgets.ts'
-import { LATENCY_BUCKETS_MS, type RequestCounts } from '../http/routes/node/request-counts.ts'
+import {
+  FORWARD_OUTCOMES,
+  LATENCY_BUCKETS_MS,
+  type RequestCounts,
+} from '../http/routes/node/request-counts.ts'
 import type { Census } from '../store/cells/cell-census.ts'
 import type { BackupMetrics, StoreMetrics } from '../store/store-metrics.ts'
 
@@ -45,6 +50,14 @@ function ofShipping(read: (shipping: ShippingStatus) => number) {
   return ofBackups(({ shipping }) => (shipping === undefined ? [] : one(read(shipping))))
 }
 
+/** A metric of requests for other nodes has no value without a cluster. */
+function ofForwards(read: (forwards: { count: number; totalMs: number }) => number) {
+  return ({ requests, cluster }: NodeReadings) =>
+    cluster === undefined
+      ? []
+      : FORWARD_OUTCOMES.map((outcome) => ({ labels: { outcome }, value: read(requests.forwards(outcome)) }))
+}
+
 const NODE: readonly MetricDefinition[] = [
   {
     name: 'cellstore_info',
@@ -60,7 +73,33 @@ const NODE: readonly MetricDefinition[] = [
     labels: [],
     read: ({ store }) => one(store.startedAt / 1_000),
   },
+  {
+    name: 'cellstore_ranges',
+    type: 'gauge',
+    help: 'Ranges of cells, of 4,096, that are assigned to this node; no value without other nodes.',
+    labels: [],
+    read: ({ cluster }) => (cluster === undefined ? [] : one(rangesOf(cluster))),
+  },
+  {
+    name: 'cellstore_assignment_number',
+    type: 'gauge',
+    help: 'The number of the newest assignment that this node knows.',
+    labels: [],
+    read: ({ cluster }) => (cluster === undefined ? [] : one(cluster.assignment)),
+  },
+  {
+    name: 'cellstore_serving',
+    type: 'gauge',
+    help: '1 if PostgreSQL or the object store vouches for this node, so that it may answer; otherwise 0.',
+    labels: [],
+    read: ({ cluster }) => (cluster === undefined ? [] : one(cluster.notReady() === undefined ? 1 : 0)),
+  },
 ]
+
+function rangesOf({ ownership: { assignment }, self }: ClusterPeers): number {
+  const own = assignment?.ranges.filter(({ node }) => node === self.nodeId) ?? []
+  return own.reduce((sum, { lo, hi }) => sum + hi - lo + 1, 0)
+}
 
 const REQUESTS: readonly MetricDefinition[] = [
   {
@@ -99,6 +138,20 @@ const REQUESTS: readonly MetricDefinition[] = [
     labels: ['code'],
     read: ({ requests }) =>
       requests.refusals().map(({ code, count }) => ({ labels: { code }, value: count })),
+  },
+  {
+    name: 'cellstore_forwarded_requests_total',
+    type: 'counter',
+    help: "Requests for other nodes' cells: `answered` there, `refused` with nothing done because a cell moves or its node can't be reached, or `lost` with the node.",
+    labels: ['outcome'],
+    read: ofForwards(({ count }) => count),
+  },
+  {
+    name: 'cellstore_forwarded_seconds_total',
+    type: 'counter',
+    help: 'Time that these requests took, from here and back.',
+    labels: ['outcome'],
+    read: ofForwards(({ totalMs }) => totalMs / 1_000),
   },
   {
     name: 'cellstore_memory_bytes',
@@ -372,4 +425,6 @@ export interface NodeReadings {
   census: Census
   requests: RequestCounts
   memory: MemoryUse
+  /** Undefined: there are no other nodes. */
+  cluster?: ClusterPeers | undefined
 }

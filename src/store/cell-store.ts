@@ -10,11 +10,9 @@ import { type Clock, turnOfTheLoop } from '../base/clock.ts'
 import type { Turns } from '../base/fairness/turns.ts'
 import { checkOptions, type Given } from '../base/options/option-shapes.ts'
 import type { Paged } from '../base/paging.ts'
-import type { Ownership } from '../catalog/assignment/ownership.ts'
 import type { CellListOptions, CellRecord, RecordPage } from '../catalog/cell-registry.ts'
 import type { RequestedBackups } from '../catalog/requested-backups.ts'
 import { CellError } from '../errors.ts'
-import type { CellHost } from './cell-host.ts'
 import { type BranchCellOptions, isBranch } from './cells/cell-branches.ts'
 import type { CreatedCell } from './cells/cell-creations.ts'
 import type {
@@ -33,7 +31,7 @@ import { type Archiving, archivingInProcess } from './open/archiving.ts'
 import type { Cell } from './open/cell.ts'
 import { LocalCells } from './open/local-cells.ts'
 import type { ConfirmOptions } from './open/replication.ts'
-import { RangeHost } from './residence/range-host.ts'
+import { hostInProcess, type RangeHost } from './residence/range-host.ts'
 import {
   CLOSE,
   type CloseOptions,
@@ -66,15 +64,14 @@ export class CellStore implements CellDirectory {
   readonly #upkeep: Upkeep
   /** Undefined without an object store. */
   readonly #archiving: Archiving<Archiver> | undefined
-  /** @internal What this node does when ranges of cells come and go. Undefined without an object store. */
-  readonly host: CellHost | undefined
+  /** @internal */
+  readonly host: RangeHost | undefined
   #closing: Promise<void> | undefined
 
   private constructor(core: StoreCore) {
     const { paths, settings, hints, cellsFolder, destination } = core
-    const upkeep = new Upkeep(core)
     this.core = core
-    this.#upkeep = upkeep
+    this.#upkeep = new Upkeep(core)
     this.#cells = new LocalCells({
       paths,
       spool: core.spool,
@@ -83,25 +80,14 @@ export class CellStore implements CellDirectory {
       folder: cellsFolder,
       changes: destination,
       record: (id) => core.findCell(id),
-      expiryNoted: (id, expiresAt) => upkeep.expiryNoted(id, expiresAt),
+      expiryNoted: (id, expiresAt) => this.#upkeep.expiryNoted(id, expiresAt),
       commits: core.changes,
       recover: destination && ((id) => this.backups.ensureLocal(id)),
       replicated: (id, options) => this.#replicated(id, options),
     })
     core.guard?.lost.listen((error) => this.#takenOver(error))
-    this.#archiving = archivingInProcess(core, this.#cells, upkeep)
-    this.host =
-      this.#archiving &&
-      new RangeHost({
-        core,
-        archiving: this.#archiving,
-        closeCell: async (id) => {
-          this.#cells.pool.peek(id)?.holds.endAll('the cell has moved to another node')
-          this.#cells.release(id)
-        },
-        needsBase: (id) => upkeep.needsBase(id, 'came from another node'),
-        resumed: () => upkeep.reschedule(),
-      })
+    this.#archiving = archivingInProcess(core, this.#cells, this.#upkeep)
+    this.host = hostInProcess(core, this.#archiving, this.#cells, this.#upkeep)
   }
 
   /**
@@ -133,19 +119,9 @@ export class CellStore implements CellDirectory {
     return CellStore.#start('open-or-create', directory, options)
   }
 
-  /** {@link openOrCreate} of a node of a cluster. @param ownership which cells are its own @internal */
-  static openNode(directory: string, options: StoreOptions, ownership: Ownership): Promise<CellStore> {
-    return CellStore.#start('open-or-create', directory, options, ownership)
-  }
-
-  static #start(
-    mode: StartMode,
-    directory: string,
-    options: StoreOptions,
-    ownership?: Ownership,
-  ): Promise<CellStore> {
+  static #start(mode: StartMode, directory: string, options: StoreOptions): Promise<CellStore> {
     const build = (parts: StoreParts) => new CellStore(new StoreCore(parts))
-    return startStore(mode, directory, options, CATALOG_SCHEMA, build, ownership)
+    return startStore(mode, directory, options, CATALOG_SCHEMA, build)
   }
 
   /** A UUID. */
@@ -454,11 +430,6 @@ export class CellStore implements CellDirectory {
     return this.core.lookAt(ids)
   }
 
-  /** @internal */
-  setStaleAside(): Promise<void> {
-    return this.core.setStaleAside()
-  }
-
   /** @internal Starts the background work. */
   start(): void {
     this.core.start()
@@ -491,8 +462,7 @@ export class CellStore implements CellDirectory {
   }
 
   #created({ id, replayed }: CreatedCell): Cell & { replayed?: true } {
-    const cell = this.#cells.handle(id)
-    return replayed === undefined ? cell : Object.assign(cell, { replayed })
+    return Object.assign(this.#cells.handle(id), replayed && { replayed })
   }
 
   /** {@link close}, for `await using`. */

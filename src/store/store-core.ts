@@ -3,6 +3,7 @@ import { API_KEYS_SCHEMA, API_KEYS_UPGRADE } from '../auth/api-key-table.ts'
 import { ApiKeys } from '../auth/api-keys.ts'
 import { FirstKey } from '../auth/first-key.ts'
 import { IDEMPOTENCY_SCHEMA, Idempotency } from '../auth/idempotency.ts'
+import type { ManifestHead } from '../backup/archive/manifest.ts'
 import type { BackupDestination } from '../backup/archiver/backup-destination.ts'
 import type { CatalogBackup } from '../backup/catalog-backup.ts'
 import type { EpochGuard } from '../backup/fence/epoch-guard.ts'
@@ -220,13 +221,10 @@ export class StoreCore implements CellDirectory {
   /**
    * Opens the store in the directory or the object store. Creates a new one only if both are proven empty
    * (invariant 14).
-   *
-   * @param ownership which cells are this node's; by default all
    * @throws as `CellStore.openOrCreate`
    */
-  static openOrCreate(directory: string, options: StoreOptions, ownership?: Ownership): Promise<StoreCore> {
-    const build = (parts: StoreParts) => new StoreCore(parts)
-    return startStore('open-or-create', directory, options, CATALOG_SCHEMA, build, ownership)
+  static openOrCreate(directory: string, options: StoreOptions): Promise<StoreCore> {
+    return startStore('open-or-create', directory, options, CATALOG_SCHEMA, (parts) => new StoreCore(parts))
   }
 
   get id(): string {
@@ -341,6 +339,13 @@ export class StoreCore implements CellDirectory {
     })
   }
 
+  /** Tells all parts that a cell is restored; one that was deleted or unknown exists again. @throws as `CellLifecycle.restored` */
+  async recordRestored(id: string, manifest: ManifestHead): Promise<void> {
+    const record = () => this.lifecycle.restored(id, manifest)
+    if (this.registry.find(id)?.deletedAt === null) record()
+    else await this.durably(record)
+  }
+
   cellRecords(options: CellListOptions = {}): Paged<RecordPage, CellRecord> {
     return this.registry.list(options)
   }
@@ -407,37 +412,33 @@ export class StoreCore implements CellDirectory {
     return (await findLastLog(this.#objectStore, guard.epoch, options)) ?? null
   }
 
-  /**
-   * Of some ranges, or of all, sets aside the files of cells that are not of this node's present tenure: they were written elsewhere
-   * since, or may have been.
-   *
-   * @param closeCell in its process, if one may have it open
-   */
-  async setStaleAside(
-    among?: readonly RangeSpan[],
-    closeCell: (cellId: string) => Promise<void> = async () => {},
-  ): Promise<void> {
+  /** Cells of some ranges, or of all, whose files here are not of this node's present tenure: others have or may have written them since. */
+  staleCells(among?: readonly RangeSpan[]): string[] {
     const { assignment, prefix } = this.ownership
-    if (assignment === undefined) return
-    const { tenures, settings } = this
-    const stale = tenures.cellsIn(tenures.stale(assignment, prefix, among))
-    for (const id of stale) {
-      await closeCell(id)
-      this.lifecycle.forgetLocal(id)
-    }
-    if (stale.length > 0) {
-      const name = new Date(settings.clock.now()).toISOString().replaceAll(/[-:]/g, '')
-      const folder = tenures.setAside(stale, name)
-      settings.log.warn(
-        { folder, cells: stale.length },
-        'files of cells that other nodes had since are set aside; they can be removed when nobody needs them',
-      )
-    }
-    tenures.note(assignment, prefix, among)
+    return assignment === undefined ? [] : this.tenures.cellsIn(this.tenures.stale(assignment, prefix, among))
   }
 
-  /** Starts the catalog's backup. */
+  /** Sets {@link staleCells} aside: no process has them open. What comes into the ranges from here on is of the present tenure. */
+  setStaleAside(among?: readonly RangeSpan[]): void {
+    const { tenures, settings, ownership } = this
+    if (ownership.assignment === undefined) return
+    const stale = this.staleCells(among)
+    for (const id of stale) this.lifecycle.forgetLocal(id)
+    if (stale.length > 0) {
+      const folder = tenures.setAside(
+        stale,
+        new Date(settings.clock.now()).toISOString().replaceAll(/[-:]/g, ''),
+      )
+      const message =
+        'files of cells that other nodes had since are set aside; remove them when nobody needs them'
+      settings.log.warn({ folder, cells: stale.length }, message)
+    }
+    tenures.note(ownership.assignment, ownership.prefix, among)
+  }
+
+  /** Starts the catalog's backup. No cell was opened before. */
   start(): void {
+    this.setStaleAside()
     this.catalogBackup?.start()
   }
 

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import type { Quotas } from '../../src/catalog/account-quotas.ts'
 import { CatalogNode, ClusterNode } from '../support/cluster/shared-catalog.ts'
 import { hasPostgres, TestPostgres } from '../support/postgres.ts'
+import { tempDirectory } from '../support/temp-directory.ts'
 import { rejectedBy } from '../support/thrown.ts'
 
 /** What opens the catalog of a store as several nodes have it. Of the embedded one there is one node: it stands for all. */
@@ -11,7 +12,7 @@ const STORE_ID = '00000000-0000-4000-8000-000000000001'
 
 describe('the catalog of one node', () => {
   contract(async (limits) => {
-    const node = new CatalogNode(STORE_ID, limits)
+    const node = new CatalogNode(tempDirectory(), STORE_ID, limits)
     onTestFinished(() => node.catalog.close())
     return [node, node, node]
   })
@@ -29,7 +30,7 @@ describe.skipIf(!hasPostgres)('the catalog of three nodes, in PostgreSQL', () =>
     const url = await postgres.newDatabase(`contract${++databases}`)
     const nodes: ClusterNode[] = []
     for (let i = 0; i < 3; i++)
-      nodes.push(await ClusterNode.join(url, STORE_ID, { ...(limits && { limits }) }))
+      nodes.push(await ClusterNode.join(tempDirectory(), url, STORE_ID, { ...(limits && { limits }) }))
     onTestFinished(async () => {
       for (const node of nodes) await node.shared.catchUp()
       for (const node of nodes) expect(node.content()).toEqual(nodes[0]?.content())

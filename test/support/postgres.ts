@@ -43,14 +43,18 @@ export class TestPostgres {
   #server: ChildProcess | undefined
   #log = ''
 
-  private constructor(port: number, root: string) {
+  readonly #syncs: boolean
+
+  private constructor(port: number, root: string, syncs: boolean) {
     this.port = port
     this.#root = root
+    this.#syncs = syncs
   }
 
-  static async start(): Promise<TestPostgres> {
+  /** @param options.syncs whether commits survive a loss of power: no test takes it from this server */
+  static async start({ syncs = false } = {}): Promise<TestPostgres> {
     const root = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-postgres-'))
-    const postgres = new TestPostgres(await freePort(), root)
+    const postgres = new TestPostgres(await freePort(), root, syncs)
     const { uid, gid } = postgres.#user
     if (uid !== undefined && gid !== undefined) fs.chownSync(root, uid, gid)
     postgres.#run(
@@ -99,7 +103,7 @@ export class TestPostgres {
   /** Starts the server with the directory as it is. */
   async restart(): Promise<void> {
     const settings = [
-      'fsync=off',
+      `fsync=${this.#syncs ? 'on' : 'off'}`,
       'listen_addresses=127.0.0.1',
       'unix_socket_directories=',
       'max_connections=200',

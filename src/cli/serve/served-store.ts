@@ -93,12 +93,12 @@ async function openStore(
   { limits, ...parts }: ServedStoreParts,
   ownership: Ownership = EVERYTHING_IS_HERE,
 ): Promise<ServedStore> {
-  const options = { ...storeOptions(flags, limits), ...parts }
+  const options = { ...storeOptions(flags, limits), ...parts, ownership }
   const waitMs = limits.http.requestDeadlineMs ?? REQUEST_DEADLINE_MS_DEFAULT
   const { statementMsMax, pageDefault, result } = { ...DEFAULT_HTTP_LIMITS, ...limits.http }
   const bounds = { statementMsMax, pageDefault, result: { ...result, ...limits.result } }
   if (flags.workers > 0) {
-    return await openWithWorkers(flags, options, ownership, {
+    return await openWithWorkers(flags, options, {
       objectStore: parts.objectStore,
       workers: flags.workers,
       waitMs,
@@ -107,7 +107,7 @@ async function openStore(
       slowMs: flags.slow || null,
     })
   }
-  const store = await CellStore.openNode(flags.dataDir, options, ownership)
+  const store = await CellStore.openOrCreate(flags.dataDir, options)
   return {
     core: store.core,
     service: new InProcessService(store, {
@@ -123,10 +123,9 @@ async function openStore(
 async function openWithWorkers(
   { dataDir, drain }: ServeFlags,
   options: StoreOptions,
-  ownership: Ownership,
   serviceOptions: WorkerServiceOptions,
 ): Promise<ServedStore> {
-  const core = await StoreCore.openOrCreate(dataDir, options, ownership)
+  const core = await StoreCore.openOrCreate(dataDir, options)
   const service = new WorkerService(core, serviceOptions)
   const close = (deadlineMs: number) => closeBoth(core, service, deadlineMs)
   try {

@@ -18,6 +18,8 @@ interface HandoverParts {
   alive(): readonly NodeRow[]
   /** Cells that were used of late. */
   busyCells(): readonly string[]
+  /** Whether another node takes ranges at this moment: what is known of it can be some seconds old. */
+  takes(node: NodeRow): Promise<boolean>
   /** A node has got ranges: so that it knows that at once. */
   gave(to: string): void
 }
@@ -51,29 +53,45 @@ export class Handovers {
   async level(): Promise<number> {
     const { self, ownership } = this.#parts
     const move = levelingMove(this.loads())
-    if (move?.from !== self) return 0
+    if (move?.from !== self || !(await this.#takes(move.to))) return 0
     const busyIn = this.#busyIn()
     return await this.#give(new Map([[move.to, chooseRanges(ownership.ranges, move.load, busyIn)]]), busyIn)
   }
 
   /** Gives all that this node has to the others. @returns whether nothing is left here */
   async giveAll(signal?: AbortSignal): Promise<boolean> {
-    const { self, ownership } = this.#parts
+    const { ownership } = this.#parts
     for (;;) {
-      const heirs = this.loads().filter(({ id }) => id !== self)
       if (ownership.ranges.length === 0) return true
+      const heirs = this.loads(await this.#takers())
       if (heirs.length === 0 || signal?.aborted === true) return false
       await this.#give(shareOut(ownership.ranges, heirs), this.#busyIn(), signal)
     }
   }
 
-  /** Who gets what a lost node had. */
-  heirsOf(ranges: readonly number[], lost: string): Map<Target, readonly number[]> {
+  /** Says who gets what a lost node had. @param isHeir whether this node may be one of them */
+  async heirs(isHeir: boolean): Promise<(ranges: readonly number[]) => Map<Target, readonly number[]>> {
     const { self, alive } = this.#parts
-    const nodes = alive().filter(({ id }) => id !== lost)
-    const loads = this.loads(nodes)
-    const shared = shareOut(ranges, loads.length > 0 ? loads : [{ id: self, ranges: 0, busyCells: 0 }])
-    return new Map([...shared].map(([id, each]) => [this.#target(id), each]))
+    const takers = await this.#takers()
+    const own = alive().filter(({ id }) => id === self)
+    const nodes = isHeir || takers.length === 0 ? [...takers, ...own] : takers
+    return (ranges) => {
+      const shared = shareOut(ranges, nodes.length > 0 ? this.loads(nodes) : [{ id: self, ranges: 0, busyCells: 0 }])
+      return new Map([...shared].map(([id, each]) => [this.#target(id), each]))
+    }
+  }
+
+  /** The other nodes that take ranges now. */
+  async #takers(): Promise<NodeRow[]> {
+    const { self, alive, takes } = this.#parts
+    const others = alive().filter(({ id }) => id !== self)
+    const answers = await Promise.all(others.map(takes))
+    return others.filter((_, i) => answers[i])
+  }
+
+  async #takes(id: string): Promise<boolean> {
+    const node = this.#parts.alive().find((each) => each.id === id)
+    return node !== undefined && (await this.#parts.takes(node))
   }
 
   async #give(

@@ -203,6 +203,7 @@ export class CellLifecycle {
 }
 
 interface PurgeParts {
+  durably<T>(change: () => T): Promise<T>
   destination: Pick<BackupDestination, 'work' | 'retention' | 'settled'> | undefined
   registry: CellRegistry
   verifications: Pick<VerificationTable, 'remove'> | undefined
@@ -210,11 +211,13 @@ interface PurgeParts {
 }
 
 /** @throws as `CellDirectory.purgeCell` */
-export async function purgeDeleted(
-  { destination, registry, verifications, settings: { log } }: PurgeParts,
-  id: string,
-  options: CallOptions,
-): Promise<PurgedCell> {
+export async function purgeDeleted(parts: PurgeParts, id: string, options: CallOptions): Promise<PurgedCell> {
+  const {
+    destination,
+    registry,
+    verifications,
+    settings: { log },
+  } = parts
   checkOptions(options, CALL)
   if (destination === undefined) throw objectStoreNotConfigured()
   const record = registry.find(id)
@@ -231,7 +234,7 @@ export async function purgeDeleted(
     // Damage that was found after the deletion.
     verifications?.remove(id)
     // Its id stays known as that of a deleted cell.
-    registry.eraseName(id)
+    await parts.durably(() => registry.eraseName(id))
     return gone
   })
   log.info({ cellId: id, ...removed }, 'what was left of a deleted cell is removed')

@@ -85,8 +85,8 @@ export function archivingInProcess(
   const isDeleted = (id: string, committedAt: number) => core.isDeleted(id, committedAt)
   const tenuresOf = (id: string) => core.tenuresOf(id)
   const stampsOf = (id: string) => core.stampsOf(id)
-  const restored = (id: string, manifest: ManifestHead) => {
-    core.lifecycle.restored(id, manifest)
+  const restored = async (id: string, manifest: ManifestHead) => {
+    await core.recordRestored(id, manifest)
     upkeep.cellRestored(id)
   }
   const needsBase = (id: string, reason: BaseReason) => upkeep.needsBase(id, reason)

@@ -39,7 +39,7 @@ export interface CellsInProcessParts {
   tenuresOf(id: string): Tenure[] | undefined
   stampsOf(id: string): Stamps | undefined
   /** Records a restored cell in the catalog, also if it was unknown or deleted there. */
-  restored(id: string, manifest: ManifestHead): void
+  restored(id: string, manifest: ManifestHead): Promise<void>
   /** As in `CellPort`. */
   needsBase(id: string, reason: BaseReason): Promise<void>
   search: UnshippedSearch
@@ -114,7 +114,7 @@ export class CellsInProcess implements CellPort {
       ...{ isNewest, isUnmarked, last, line },
       version: manifest.version,
     })
-    restored(cellId, manifest)
+    await restored(cellId, manifest)
   }
 
   async endRestore(cellId: string): Promise<void> {

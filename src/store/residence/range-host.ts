@@ -4,7 +4,9 @@ import { isInSpans, type RangeSpan, rangeOf } from '../../catalog/assignment/ass
 import { CellError } from '../../errors.ts'
 import type { CellHost, ReleaseOptions, TenureEnd } from '../cell-host.ts'
 import type { Archiving } from '../open/archiving.ts'
+import type { LocalCells } from '../open/local-cells.ts'
 import type { StoreCore } from '../store-core.ts'
+import type { Upkeep } from '../upkeep.ts'
 import { notHere } from './residence.ts'
 
 export interface RangeHostParts {
@@ -65,7 +67,8 @@ export class RangeHost implements CellHost {
 
   async acquired(spans: readonly RangeSpan[]): Promise<void> {
     const { core, closeCell } = this.#parts
-    await core.setStaleAside(spans, closeCell)
+    for (const id of core.staleCells(spans)) await closeCell(id)
+    core.setStaleAside(spans)
     core.residence.settle(spans)
     void this.#bringHere(spans)
   }
@@ -100,6 +103,28 @@ export class RangeHost implements CellHost {
       // One that has changed gets its version anyway.
       if (progress?.find(id).chain === null) needsBase(id).catch(() => {})
     }
+  }
+}
+
+/** Of a store whose cells this process opens. @returns undefined without an object store */
+export function hostInProcess(
+  core: StoreCore,
+  archiving: RangeHostParts['archiving'] | undefined,
+  cells: LocalCells,
+  upkeep: Upkeep,
+): RangeHost | undefined {
+  const closeCell = async (id: string) => {
+    cells.pool.peek(id)?.holds.endAll('the cell has moved to another node')
+    cells.release(id)
+  }
+  return archiving && new RangeHost({ core, archiving, closeCell, ...upkeepOf(upkeep) })
+}
+
+/** What a host needs of the upkeep. */
+export function upkeepOf(upkeep: Upkeep): Pick<RangeHostParts, 'needsBase' | 'resumed'> {
+  return {
+    needsBase: (cellId) => upkeep.needsBase(cellId, 'came from another node'),
+    resumed: () => upkeep.reschedule(),
   }
 }
 

@@ -18,6 +18,7 @@ import {
   TEXT,
 } from '../../base/options/option-shapes.ts'
 import { QUOTAS } from '../../catalog/account-quotas.ts'
+import type { Ownership } from '../../catalog/assignment/ownership.ts'
 import { DURABILITY, SQL_POLICY } from '../../engine/cell-settings.ts'
 import { OWNER_FUNCTIONS } from '../../engine/owner-functions.ts'
 import { CellError } from '../../errors.ts'
@@ -64,6 +65,7 @@ export const STORE: Shape<StoreOptions> = {
   takeOver: maybe(FLAG),
   adopt: maybe(FLAG),
   moveObjectStore: maybe(FLAG),
+  ownership: maybe(having<Ownership>('isHere', 'ownerOf', 'newCellId', 'assertMayAnswer')),
   clock: maybe(CLOCK),
   random: maybe(callback()),
   log: maybe(LOG),

@@ -4,6 +4,7 @@ import type { Log } from '../../base/log.ts'
 import type { Limits } from '../../base/options/limits.ts'
 import type { Some } from '../../base/options/option-shapes.ts'
 import type { Quotas } from '../../catalog/account-quotas.ts'
+import type { Ownership } from '../../catalog/assignment/ownership.ts'
 import type { Durability, SqlPolicy } from '../../engine/cell-settings.ts'
 import type { OwnerFunctionsOptions } from '../../engine/owner-functions.ts'
 import type { WatchSettings } from '../watch/change-hub.ts'
@@ -97,6 +98,8 @@ export interface StoreOptions extends OwnerFunctionsOptions {
   moveObjectStore?: boolean | undefined
   /** Milliseconds that the start of a store without a catalog waits for the object store; 60,000 by default. */
   objectStoreWaitMs?: number | undefined
+  /** Which cells are this node's, of a cluster. Default: all. @internal */
+  ownership?: Ownership | undefined
   /** Default: the system's. */
   clock?: Clock | undefined
   /** From 0 up to 1, to spread work over time. Default `Math.random`. */

@@ -49,8 +49,6 @@ export interface StoreParts {
 /** What the start needs from the new store object. */
 export interface StartedStore {
   readonly id: string
-  /** Sets aside the files of cells that are not this node's. */
-  setStaleAside(): Promise<void>
   start(): void
   close(): Promise<void>
 }
@@ -62,7 +60,6 @@ const BACK_OFF = { minMs: 250, maxMs: 5_000 }
  * object store before it creates one, and fails rather than guess.
  *
  * @param schema of a new catalog
- * @param ownership by default all cells are here
  */
 export async function startStore<T extends StartedStore>(
   mode: StartMode,
@@ -70,11 +67,11 @@ export async function startStore<T extends StartedStore>(
   options: StoreOptions,
   schema: CatalogSchema,
   build: (parts: StoreParts) => T,
-  ownership: Ownership = EVERYTHING_IS_HERE,
 ): Promise<T> {
   assertSupportedRuntime()
   checkPath(directory, { field: 'directory', code: 'invalid_setting' })
   const settings = resolveSettings(options)
+  const { ownership = EVERYTHING_IS_HERE } = options
   checkSchedule(options)
   const paths = new StorePaths(directory)
   const isLocal = exists(paths.catalog)
@@ -106,7 +103,6 @@ export async function startStore<T extends StartedStore>(
     store = build({ paths, settings, lock, objectStore: entry?.store, entry, ownership, recoveredCatalog })
     // Once it is clear that the cells are here, and before any is opened.
     await redoCommits(paths, settings)
-    await store.setStaleAside()
     if (!isEntered) await entry?.enter(store.id)
     store.start()
     return store

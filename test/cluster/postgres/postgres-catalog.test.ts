@@ -6,6 +6,7 @@ import { isCellError } from '../../../src/errors.ts'
 import { type Cut, CuttingProxy } from '../../support/cluster/cutting-proxy.ts'
 import { ClusterNode } from '../../support/cluster/shared-catalog.ts'
 import { hasPostgres, TestPostgres } from '../../support/postgres.ts'
+import { tempDirectory } from '../../support/temp-directory.ts'
 import { codeOf, rejectedBy } from '../../support/thrown.ts'
 
 const STORE_ID = '00000000-0000-4000-8000-000000000001'
@@ -23,8 +24,8 @@ describe.skipIf(!hasPostgres)('a catalog in PostgreSQL', () => {
     database = `catalog${++databases}`
     return await postgres.newDatabase(database)
   }
-  const join = async (url: string, options: Parameters<typeof ClusterNode.join>[2] = {}) => {
-    const node = await ClusterNode.join(url, STORE_ID, options)
+  const join = async (url: string, options: Parameters<typeof ClusterNode.join>[3] = {}) => {
+    const node = await ClusterNode.join(tempDirectory(), url, STORE_ID, options)
     onTestFinished(() => node.close())
     return node
   }
@@ -50,7 +51,7 @@ describe.skipIf(!hasPostgres)('a catalog in PostgreSQL', () => {
 
   test('is begun with the catalog of a store that ran alone, once, and other nodes get all of it', async () => {
     const url = await newUrl()
-    const first = new ClusterNode(STORE_ID)
+    const first = new ClusterNode(tempDirectory(), STORE_ID)
     onTestFinished(() => first.close())
     const account = first.accounts.create({ name: 'before' })
     const key = first.keys.create(account.id)
@@ -64,7 +65,7 @@ describe.skipIf(!hasPostgres)('a catalog in PostgreSQL', () => {
           durability: null,
         })
     })
-    const empty = new ClusterNode(STORE_ID)
+    const empty = new ClusterNode(tempDirectory(), STORE_ID)
     onTestFinished(() => empty.close())
     await first.connect(url)
     await empty.connect(url)
@@ -74,7 +75,7 @@ describe.skipIf(!hasPostgres)('a catalog in PostgreSQL', () => {
     await empty.createCell(account.id)
     await expectAlike(first, empty)
     // What a node was alone with before is not the cluster's.
-    const old = new ClusterNode(STORE_ID)
+    const old = new ClusterNode(tempDirectory(), STORE_ID)
     onTestFinished(() => old.close())
     old.accounts.create({ name: 'of an old copy' })
     await old.connect(url)
@@ -83,7 +84,7 @@ describe.skipIf(!hasPostgres)('a catalog in PostgreSQL', () => {
 
   test('is begun by one of several nodes that start at once', async () => {
     const url = await newUrl()
-    const nodes = Array.from({ length: 4 }, () => new ClusterNode(STORE_ID))
+    const nodes = Array.from({ length: 4 }, () => new ClusterNode(tempDirectory(), STORE_ID))
     onTestFinished(async () => {
       for (const node of nodes) await node.close()
     })
@@ -96,14 +97,14 @@ describe.skipIf(!hasPostgres)('a catalog in PostgreSQL', () => {
   test('refuses a node of another store, and one that does not know the catalog', async () => {
     const url = await newUrl()
     await join(url)
-    const foreign = new ClusterNode(randomUUID())
+    const foreign = new ClusterNode(tempDirectory(), randomUUID())
     onTestFinished(() => foreign.close())
     expect(await rejectedBy(foreign.connect(url))).toMatchObject({
       code: 'invalid_setting',
       message: expect.stringContaining('belongs to the store'),
     })
     await run('UPDATE cellstore.cluster SET catalog_schema = 99')
-    const old = new ClusterNode(STORE_ID)
+    const old = new ClusterNode(tempDirectory(), STORE_ID)
     onTestFinished(() => old.close())
     expect(await rejectedBy(old.connect(url))).toMatchObject({
       code: 'invalid_setting',

@@ -11,7 +11,6 @@ import { CellRegistry } from '../../../src/catalog/cell-registry.ts'
 import { Database } from '../../../src/cluster/postgres/database.ts'
 import { PostgresCatalog, type PostgresCatalogParts } from '../../../src/cluster/postgres/postgres-catalog.ts'
 import { CATALOG_SCHEMA } from '../../../src/store/store-core.ts'
-import { tempDirectory } from '../temp-directory.ts'
 
 /** A node's catalog with what uses it, as a store puts them together. */
 export class CatalogNode {
@@ -23,8 +22,9 @@ export class CatalogNode {
   readonly idempotency: Idempotency
   readonly quotas: AccountQuotas
 
-  constructor(storeId: string, limits: Quotas = {}, clock: Clock = systemClock) {
-    const file = path.join(tempDirectory(), 'catalog.db')
+  /** @param directory for the catalog's file */
+  constructor(directory: string, storeId: string, limits: Quotas = {}, clock: Clock = systemClock) {
+    const file = path.join(directory, 'catalog.db')
     Catalog.write(file, { storeId, createdAt: 0, schema: CATALOG_SCHEMA })
     const settings = { pageCacheBytes: 1_048_576, checkpointBytes: 4_194_304, limits: DEFAULT_LIMITS }
     this.catalog = new Catalog(
@@ -75,11 +75,12 @@ export class ClusterNode extends CatalogNode {
 
   /** @param url of a database; the first node there begins the cluster */
   static async join(
+    directory: string,
     url: string,
     storeId: string,
     options: { limits?: Quotas; parts?: Partial<PostgresCatalogParts>; deadlineMs?: number } = {},
   ): Promise<ClusterNode> {
-    const node = new ClusterNode(storeId, options.limits)
+    const node = new ClusterNode(directory, storeId, options.limits)
     await node.connect(url, options)
     return node
   }

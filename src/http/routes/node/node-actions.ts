@@ -13,7 +13,9 @@ const NO_CELL = '00000000-0000-0000-0000-000000000000'
  * The catalog is open. The object store plays no part: without it, cells are still read and written. Nor do damaged backups,
  * but a monitor must see how many cells have them. Anyone may ask, so no cell is named.
  */
-export const readyz = openAction(({ context: { store } }) => {
+export const readyz = openAction(({ context: { store, cluster } }) => {
+  const why = cluster?.notReady()
+  if (why !== undefined) throw new CellError('not_serving', why)
   store.findCell(NO_CELL)
   const damaged = store.verifications?.damagedCount() ?? 0
   return ok({ status: 'ready', damaged_backups: damaged } satisfies ReadyDocument)

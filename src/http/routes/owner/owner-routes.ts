@@ -63,7 +63,7 @@ const createKeySchema = z.strictObject({
 })
 
 /** Makes a key: of the account that is named, of a new one, or of the only one. */
-const createKey = ownerActionWith(createKeySchema, (call, body) => {
+const createKey = ownerActionWith(createKeySchema, async (call, body) => {
   const { store } = call.context
   if (body.new_account === true && body.account !== undefined) {
     throw new CellError(
@@ -79,9 +79,11 @@ const createKey = ownerActionWith(createKeySchema, (call, body) => {
     const message = 'A new account has no cells yet: leave out cell_ids, or name an account.'
     throw new CellError('invalid_request', message, { field: 'cell_ids' })
   }
-  const accountId =
-    body.new_account === true ? store.accounts.create().id : accountOf(store, body.account, OR_NEW)
-  const created = inBodyTerms(() => store.apiKeys.create(accountId, options))
+  const { accountId, created } = await store.durably(() => {
+    const accountId =
+      body.new_account === true ? store.accounts.create().id : accountOf(store, body.account, OR_NEW)
+    return { accountId, created: inBodyTerms(() => store.apiKeys.create(accountId, options)) }
+  })
   if (body.new_account === true) logAccountChange(call, 'an account is created', accountId)
   logKeyChange(call, 'created', { id: created.id, accountId })
   return { ...ok({ ...encodeCreatedKey(created), account_id: accountId }), status: 201 }
@@ -96,20 +98,23 @@ const listKeys = ownerActionWithQuery(['account'], ({ context: { store } }, quer
   return ok(keys.map((key) => ({ ...encodeKey(key), account_id: key.account })))
 })
 
-const revokeKey = ownerAction((call) => {
+const revokeKey = ownerAction(async (call) => {
   const { store } = call.context
   const keyId = call.segments[0] ?? ''
   const accountId = accountOfKey(store, keyId)
-  const revoked = store.apiKeys.revoke(accountId, keyId)
+  const revoked = await store.durably(() => store.apiKeys.revoke(accountId, keyId))
   logKeyChange(call, 'revoked', { id: keyId, accountId })
   return ok(encodeRevokedKey(revoked))
 })
 
-const rotateKey = ownerActionWith(rotateSchema, (call, body) => {
+const rotateKey = ownerActionWith(rotateSchema, async (call, body) => {
   const { store } = call.context
   const keyId = call.segments[0] ?? ''
   const accountId = accountOfKey(store, keyId)
-  const rotated = inBodyTerms(() => store.apiKeys.rotate(accountId, keyId, rotateOptions(body)))
+  const options = rotateOptions(body)
+  const rotated = await store.durably(() =>
+    inBodyTerms(() => store.apiKeys.rotate(accountId, keyId, options)),
+  )
   logKeyChange(call, 'rotated', { id: keyId, accountId, newKeyId: rotated.id })
   return { ...ok({ ...encodeRotatedKey(rotated), account_id: accountId }), status: 201 }
 })
@@ -120,7 +125,7 @@ const createCell = ownerActionWith(
   async (call, { account, name, from }) => {
     const { store, service } = call.context
     const make = async () => {
-      if (from == null) return store.createCell({ accountId: accountOf(store, account), name })
+      if (from == null) return await store.addCell({ accountId: accountOf(store, account), name })
       const accountId = account === undefined ? undefined : accountOf(store, account)
       const source = decodeSource(from)
       return await transfer(call, ({ signal, onProgress, requestId }) =>

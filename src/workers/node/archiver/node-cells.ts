@@ -99,7 +99,7 @@ export class NodeCells implements ServedCells {
       options.isRepeat = true
     })
     this.#assertExists(cellId, existed)
-    this.#parts.core.lifecycle.restored(cellId, manifest)
+    await this.#parts.core.recordRestored(cellId, manifest)
     this.#parts.upkeep.cellRestored(cellId)
     // The worker has changed the local state; the node must read it again.
     this.#parts.core.hints.forget(cellId)

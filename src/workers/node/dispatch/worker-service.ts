@@ -28,7 +28,7 @@ import type { BuildCell, ImportCellOptions } from '../../../store/cells/cell-imp
 import { removeSpoolFile } from '../../../store/cells/spool-files.ts'
 import type { Archiving } from '../../../store/open/archiving.ts'
 import { noBackup } from '../../../store/open/local-cells.ts'
-import { RangeHost } from '../../../store/residence/range-host.ts'
+import { RangeHost, upkeepOf } from '../../../store/residence/range-host.ts'
 import type { StoreCore } from '../../../store/store-core.ts'
 import { type StoreMetrics, storeMetrics } from '../../../store/store-metrics.ts'
 import { Upkeep } from '../../../store/upkeep.ts'
@@ -129,15 +129,9 @@ export class WorkerService implements CellService {
       assertRunning: () => this.#assertRunning(),
     })
     this.#archiving = archivingOfNode(core, this.#workers, this.#upkeep, objectStore, this.#deletions)
-    this.host =
-      this.#archiving &&
-      new RangeHost({
-        core,
-        archiving: this.#archiving,
-        closeCell: (cellId) => this.#workers.runTask({ task: 'release', cellId }),
-        needsBase: (cellId) => this.#upkeep.needsBase(cellId, 'came from another node'),
-        resumed: () => this.#upkeep.reschedule(),
-      })
+    const archiving = this.#archiving
+    const closeCell = (cellId: string) => this.#workers.runTask({ task: 'release', cellId })
+    this.host = archiving && new RangeHost({ core, archiving, closeCell, ...upkeepOf(this.#upkeep) })
     core.guard?.lost.listen(() => void this.#upkeep.stop())
   }
 
