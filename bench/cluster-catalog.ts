@@ -74,19 +74,10 @@ const MEASURED: [string, (filled: Filled) => Promise<number>][] = [
     ({ node, accountId }) =>
       timed(CREATIONS, () => node.createCell(accountId, { name: randomUUID(), key: randomUUID() })),
   ],
-  [
-    'a look-up by name',
-    ({ node, accountId, count }) =>
-      timed(READS, () => node.registry.named(accountId, `cell ${1 + Math.floor(count * next())}`)),
-  ],
-  [
-    'a look-up by id',
-    ({ node, count }) => {
-      const find = node.catalog.prepare('SELECT id FROM cells WHERE number = ?').pluck()
-      const ids = Array.from({ length: READS }, () => find.get(1 + Math.floor(count * next())) as string)
-      return timed(READS, () => node.registry.find(ids.pop() ?? ''))
-    },
-  ],
+  ['a look-up by name, of 1000 cells in use', (filled) => lookUpNames(filled, FEW)],
+  ['a look-up by name, of any cell', (filled) => lookUpNames(filled, filled.count)],
+  ['a look-up by id, of 1000 cells in use', (filled) => lookUpIds(filled, FEW)],
+  ['a look-up by id, of any cell', (filled) => lookUpIds(filled, filled.count)],
   [
     'a page of 100 in the middle of a list',
     ({ node, accountId, count }) => {
@@ -97,6 +88,16 @@ const MEASURED: [string, (filled: Filled) => Promise<number>][] = [
     },
   ],
 ]
+
+function lookUpNames({ node, accountId }: Filled, among: number): Promise<number> {
+  return timed(READS, () => node.registry.named(accountId, `cell ${1 + Math.floor(among * next())}`))
+}
+
+function lookUpIds({ node }: Filled, among: number): Promise<number> {
+  const find = node.catalog.prepare('SELECT id FROM cells WHERE number = ?').pluck()
+  const ids = Array.from({ length: READS }, () => find.get(1 + Math.floor(among * next())) as string)
+  return timed(READS, () => node.registry.find(ids.pop() ?? ''))
+}
 
 let state = 1
 /** The same in every run. */

@@ -3,7 +3,7 @@ import { type EventEmitter, once } from 'node:events'
 import fs from 'node:fs'
 import path from 'node:path'
 import type { Readable } from 'node:stream'
-import type { Load, LoadResult } from './http-load.ts'
+import type { Load, LoadFailure, LoadResult } from './http-load.ts'
 
 const here = import.meta.dirname
 const ENTRY = path.join(here, '..', 'dist', 'cellstore.js')
@@ -68,6 +68,7 @@ async function start(args: string[], logFile?: string): Promise<Served> {
     key: first_key?.key ?? '',
     pid: child.pid as number,
     stop: async () => {
+      if (child.exitCode !== null || child.signalCode !== null) return child.exitCode
       const exited = once(child, 'exit')
       child.kill('SIGTERM')
       const [code] = await exited
@@ -107,11 +108,13 @@ export class Client {
 
   async run(load: Load): Promise<LoadResult> {
     this.#child.send(load)
-    return (await firstOf(this.#child, this.#child, 'message')) as LoadResult
+    const result = (await firstOf(this.#child, this.#child, 'message')) as LoadResult | LoadFailure
+    if ('failed' in result) throw new Error(result.failed)
+    return result
   }
 
   stop(): void {
-    this.#child.disconnect()
+    if (this.#child.connected) this.#child.disconnect()
   }
 }
 

@@ -1,10 +1,16 @@
 import { execFileSync } from 'node:child_process'
+import path from 'node:path'
 
 /** The table of attacks has many rows: here each is short, unless the environment says otherwise. */
 const env = { CELLSTORE_BENCH_SECONDS: '2', CELLSTORE_BENCH_ELSEWHERE: '0', ...process.env }
 
 /** Every benchmark, each in a process of its own, one after the other: alone on the machine is how to run it. */
 const run = (command: string, args: string[]) => execFileSync(command, args, { stdio: 'inherit', env })
+
+if (process.argv[2] === '--peers') {
+  run(process.execPath, [path.join(import.meta.dirname, 'peers', 'run.ts'), ...process.argv.slice(3)])
+  process.exit()
+}
 
 for (const file of [
   'kv.ts',

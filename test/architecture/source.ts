@@ -25,11 +25,15 @@ const PROJECT = path.join(import.meta.dirname, '..', '..')
 
 /** Every TypeScript and JavaScript file below the given folders of the project. */
 export function readSources(folders: readonly string[]): Source[] {
-  return folders
-    .flatMap((folder) => fs.globSync(`${folder}/**/*.{ts,tsx,mts,js,mjs}`, { cwd: PROJECT }))
-    .map((file) => file.split(path.sep).join('/'))
-    .sort()
-    .map((file) => parseSource(file, readProjectFile(file)))
+  return (
+    folders
+      .flatMap((folder) => fs.globSync(`${folder}/**/*.{ts,tsx,mts,js,mjs}`, { cwd: PROJECT }))
+      .map((file) => file.split(path.sep).join('/'))
+      // bench/peers/ has packages of its own.
+      .filter((file) => !file.includes('/node_modules/'))
+      .sort()
+      .map((file) => parseSource(file, readProjectFile(file)))
+  )
 }
 
 export function readProjectFile(file: string): string {

@@ -38,14 +38,15 @@ export function selectVersionsAfter(version: number): string {
   return `SELECT version, id FROM cellstore.versions WHERE version > ${version} ORDER BY version`
 }
 
-/** The next rows in the order of their versions. */
+/** The next rows in the order of their versions. @param count at most so many */
 export function rowsAfter(
   queries: Queries,
   { version, table, key }: Omit<LoggedRow, 'content'>,
+  count: number,
 ): Promise<LoggedRow[]> {
   return queries.query<LoggedRow>(
     `SELECT ${ROW} FROM cellstore.rows WHERE (version, tbl, key) > ($1, $2, $3)
-     ORDER BY version, tbl, key LIMIT ${ROWS_AT_ONCE}`,
+     ORDER BY version, tbl, key LIMIT ${count}`,
     [version, table, key],
   )
 }

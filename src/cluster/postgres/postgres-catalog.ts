@@ -30,6 +30,8 @@ const SHARED: SharedTables = {
 const CHANGES_AT_ONCE = 100
 /** How long a change is tried while PostgreSQL does not serve, in milliseconds. */
 const PATIENCE_MS = 5_000
+/** Each batch costs the catalog a commit, in which all of its indexes change. */
+const ROWS_READ_AT_ONCE = 20_000
 const TRIES: BackOff = { minMs: 20, maxMs: 500 }
 
 export interface PostgresCatalogParts {
@@ -199,17 +201,20 @@ export class PostgresCatalog implements CatalogWriter {
 
   async #takeInNewer(upTo: number): Promise<void> {
     const after = this.version
-    const rows = await this.#rowsAfter(after, async () => {})
-    await this.#replica.absorb({ rows, versions: await this.#versions(after, newestOf(rows, upTo)) })
+    const rows: LoggedRow[] = []
+    for await (const page of this.#rowsAfter(after)) rows.push(...page)
+    const newest = Math.max(rows.at(-1)?.version ?? 0, upTo)
+    await this.#replica.absorb({ rows, versions: await this.#versions(after, newest) })
   }
 
   async #load(upTo: number): Promise<void> {
+    let version = upTo
     let isFirst = true
-    const rows = await this.#rowsAfter(0, async (page) => {
+    for await (const page of this.#rowsAfter(0)) {
       await this.#replica.load(page, isFirst)
       isFirst = false
-    })
-    const version = newestOf(rows, upTo)
+      version = Math.max(page.at(-1)?.version ?? 0, version)
+    }
     const [newest] = await this.#versions(version - 1, version)
     if (newest !== undefined) await this.#replica.loaded(newest)
   }
@@ -218,15 +223,13 @@ export class PostgresCatalog implements CatalogWriter {
    * Reads on until there is no more: all that has a version up to that of the last row is among the rows, or was replaced since by
    * one that is.
    */
-  async #rowsAfter(version: number, use: (rows: LoggedRow[]) => Promise<void>): Promise<LoggedRow[]> {
-    const all: LoggedRow[] = []
+  async *#rowsAfter(version: number): AsyncGenerator<LoggedRow[]> {
     let after: Omit<LoggedRow, 'content'> = { version: version + 1, table: '', key: '' }
     for (;;) {
-      const rows = await rowsAfter(this.#database, after)
-      await use(rows)
-      all.push(...rows)
+      const rows = await rowsAfter(this.#database, after, ROWS_READ_AT_ONCE)
+      yield rows
       after = rows.at(-1) ?? after
-      if (rows.length < ROWS_AT_ONCE) return all
+      if (rows.length < ROWS_READ_AT_ONCE) return
     }
   }
 
@@ -399,11 +402,6 @@ function headOf([heads]: readonly object[][]): Head {
 
 function schemaOf(catalog: Catalog): number {
   return Number(catalog.meta('schema_version'))
-}
-
-/** @param upTo what the log had when the reading began */
-function newestOf(rows: readonly LoggedRow[], upTo: number): number {
-  return Math.max(rows.at(-1)?.version ?? 0, upTo)
 }
 
 /** @throws every other error */

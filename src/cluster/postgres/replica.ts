@@ -26,20 +26,26 @@ const TABLES = `
   CREATE TABLE cluster_versions (version INTEGER PRIMARY KEY, id TEXT NOT NULL) STRICT;
 `
 const VERSION_KEY = 'cluster_version'
+/** How many changes the catalog had had by then: more, and somebody has changed it beside the cluster. */
+const CHANGES_KEY = 'cluster_changes'
 /** From the next version on, the end of the log is whole. */
 const FLOOR_KEY = 'cluster_floor'
 /** So many changes are kept. */
 const CHANGES_KEPT = 10_000
+const LOAD_CACHE_KIB = 131_072
 
 /** A node's catalog as a copy of the cluster's: how far it has come, and the last changes that it has seen. */
 export class Replica {
   readonly catalog: Catalog
   #version: number
+  /** The page cache as it was before a {@link load}. */
+  #cacheSize: number | undefined
 
   constructor(catalog: Catalog) {
     this.catalog = catalog
     catalog.ensure('cluster_versions', TABLES)
-    this.#version = Number(catalog.meta(VERSION_KEY) ?? 0)
+    const isAsItWas = catalog.meta(CHANGES_KEY) === String(catalog.changes)
+    this.#version = isAsItWas ? Number(catalog.meta(VERSION_KEY) ?? 0) : 0
   }
 
   /** The newest change that the catalog has; 0: none of the cluster's. It only goes up, but for {@link load}. */
@@ -78,6 +84,7 @@ export class Replica {
       run('DELETE FROM cluster_versions WHERE version <= ?', floor)
       if (!isWhole) this.#setMeta(FLOOR_KEY, before)
       this.#setMeta(VERSION_KEY, last.version)
+      this.#setMeta(CHANGES_KEY, this.catalog.changes)
     })
     this.#version = last.version
     await absorbed
@@ -85,6 +92,10 @@ export class Replica {
 
   /** Begins anew, with all rows of the cluster: some at a time, in the order of their versions. */
   async load(rows: readonly LoggedRow[], isFirst: boolean): Promise<void> {
+    const pragma = this.catalog.prepare('PRAGMA cache_size').pluck()
+    this.#cacheSize ??= this.catalog.read(() => pragma.get()) as number
+    // The rows come in the order of none of the indexes: pages that do not fit are written again and again.
+    this.catalog.database.exec(`PRAGMA cache_size = -${LOAD_CACHE_KIB}`)
     await this.catalog.absorb(rows, () => {
       if (!isFirst) return
       this.catalog.removeShared()
@@ -101,8 +112,11 @@ export class Replica {
       this.catalog.prepare('INSERT OR REPLACE INTO cluster_versions VALUES (?, ?)').run(version, id)
       this.#setMeta(FLOOR_KEY, version)
       this.#setMeta(VERSION_KEY, version)
+      this.#setMeta(CHANGES_KEY, this.catalog.changes)
     })
     this.#version = version
+    if (this.#cacheSize !== undefined) this.catalog.database.exec(`PRAGMA cache_size = ${this.#cacheSize}`)
+    this.#cacheSize = undefined
   }
 
   /** What came after a version; undefined if some of it is kept no longer. */

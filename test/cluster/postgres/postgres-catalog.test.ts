@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { systemClock } from '../../../src/base/clock.ts'
 import type { SharedRow } from '../../../src/catalog/shared-rows.ts'
+import { Replica } from '../../../src/cluster/postgres/replica.ts'
 import { isCellError } from '../../../src/errors.ts'
 import { type Cut, CuttingProxy } from '../../support/cluster/cutting-proxy.ts'
 import { ClusterNode } from '../../support/cluster/shared-catalog.ts'
@@ -80,6 +81,30 @@ describe.skipIf(!hasPostgres)('a catalog in PostgreSQL', () => {
     old.accounts.create({ name: 'of an old copy' })
     await old.connect(url)
     await expectAlike(first, empty, old)
+  })
+
+  test('is what a node has that comes back, also if somebody has changed its copy meanwhile', async () => {
+    const url = await newUrl()
+    const directory = tempDirectory()
+    const a = await join(url)
+    const before = await ClusterNode.join(directory, url, STORE_ID)
+    const { id } = await before.catalog.durably(() => before.accounts.create())
+    await before.close()
+    await a.shared.catchUp()
+    const { key } = await a.catalog.durably(() => a.keys.create(id))
+    const back = new ClusterNode(directory, STORE_ID)
+    const { version } = new Replica(back.catalog)
+    expect(version).toBe(a.shared.version - 1)
+    await back.connect(url)
+    back.keys.verify(key)
+    await expectAlike(a, back)
+    await back.close()
+    const alone = new ClusterNode(directory, STORE_ID)
+    alone.accounts.create({ name: 'of nobody' })
+    expect(new Replica(alone.catalog).version).toBe(0)
+    await alone.connect(url)
+    await expectAlike(a, alone)
+    await alone.close()
   })
 
   test('is begun by one of several nodes that start at once', async () => {

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import fs from 'node:fs'
 import path from 'node:path'
 import { Accounts } from '../../../src/auth/accounts.ts'
 import { ApiKeys } from '../../../src/auth/api-keys.ts'
@@ -22,10 +23,10 @@ export class CatalogNode {
   readonly idempotency: Idempotency
   readonly quotas: AccountQuotas
 
-  /** @param directory for the catalog's file */
+  /** @param directory has the catalog's file, or gets one */
   constructor(directory: string, storeId: string, limits: Quotas = {}, clock: Clock = systemClock) {
     const file = path.join(directory, 'catalog.db')
-    Catalog.write(file, { storeId, createdAt: 0, schema: CATALOG_SCHEMA })
+    if (!fs.existsSync(file)) Catalog.write(file, { storeId, createdAt: 0, schema: CATALOG_SCHEMA })
     const settings = { pageCacheBytes: 1_048_576, checkpointBytes: 4_194_304, limits: DEFAULT_LIMITS }
     this.catalog = new Catalog(
       file,

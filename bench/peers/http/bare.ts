@@ -1,0 +1,27 @@
+import { startBaseline } from '../../http-process.ts'
+import { packageVersion } from '../packages.ts'
+import { type HttpPeer, json, VALUE } from './http-peer.ts'
+
+/** node:http and better-sqlite3 with a group commit: keys, limits, backups and all else are left out. */
+export const peer: HttpPeer = {
+  version: () => `node:http and ${packageVersion('better-sqlite3')}, WAL, synchronous=FULL`,
+  async start(directory) {
+    const { port, pid, stop } = await startBaseline(directory)
+    let databases = 0
+    return {
+      pid,
+      port,
+      headers: '',
+      // The first entry makes it.
+      createDatabase: async () => `d${databases++}`,
+      get: (database, key) => ({ method: 'GET', path: `/${database}/${key}` }),
+      put: (database, key) => ({ method: 'PUT', path: `/${database}/${key}`, body: json({ value: VALUE }) }),
+      sql: (database, sql, params) => ({
+        method: 'POST',
+        path: `/${database}/`,
+        body: json({ sql, params }),
+      }),
+      stop,
+    }
+  },
+}
