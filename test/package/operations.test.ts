@@ -10,7 +10,9 @@ import { PROJECT, run } from '../support/package/run.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
 
 const PAGE = 'docs/operations.md'
-const DEPLOYMENT = fs.globSync('deploy/*', { cwd: PROJECT })
+const DEPLOYMENT = fs
+  .globSync('deploy/**/*', { cwd: PROJECT })
+  .filter((file) => fs.statSync(path.join(PROJECT, file)).isFile())
 /** What an S3 has to allow for each request of AWS's client. */
 const ACTIONS: Readonly<Record<string, readonly string[]>> = {
   headObject: ['s3:GetObject'],
@@ -73,8 +75,8 @@ test.each([PAGE, ...DEPLOYMENT])('%s names only variables that exist', (file) =>
   expect([...named].filter((name) => !VARIABLES.includes(name))).toEqual([])
 })
 
-describe('the unit for systemd', () => {
-  const unit = read('deploy/cellstore.service')
+describe.each(['deploy/cellstore.service', 'deploy/cluster/cellstore.service'])('the unit %s', (file) => {
+  const unit = read(file)
 
   test('starts the file that the package has for its command, as its own user', () => {
     expect(unit).toContain(`/node_modules/cellstore/${packageJson.bin.cellstore.replace('./', '')} serve\n`)
@@ -83,11 +85,19 @@ describe('the unit for systemd', () => {
 
   test.skipIf(!fs.existsSync('/usr/bin/systemd-analyze'))('is one that systemd takes', async () => {
     const folder = tempDirectory('cellstore-unit')
-    const file = path.join(folder, 'cellstore.service')
-    fs.writeFileSync(file, unit.replace('/usr/bin/node', process.execPath))
-    const { code, stderr } = await run('systemd-analyze', ['verify', file], { cwd: folder })
+    const copy = path.join(folder, 'cellstore.service')
+    fs.writeFileSync(copy, unit.replace('/usr/bin/node', process.execPath))
+    const { code, stderr } = await run('systemd-analyze', ['verify', copy], { cwd: folder })
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
   })
+})
+
+test('a node of a cluster is as confined as one that is alone', () => {
+  const [alone, among] = ['deploy/cellstore.service', 'deploy/cluster/cellstore.service'].map((file) =>
+    read(file).match(/^(Capability|Ambient|NoNew|Lock|Private|Protect|Remove|Restrict\w+=|SystemCall).*$/gm),
+  )
+  expect(among).toEqual(alone)
+  expect(alone?.length).toBeGreaterThan(15)
 })
 
 describe('the Containerfile', () => {
