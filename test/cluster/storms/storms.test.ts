@@ -19,7 +19,9 @@ test.skipIf(!hasPostgres)(
         const storm = new ClusterStorm(cluster, random)
         await storm.run({ cells: 4, steps: STEPS })
         console.info(JSON.stringify(storm.counts))
-        expect(storm.violations).toEqual([])
+        if (storm.violations.length > 0)
+          console.info(`${storm.violations.length} violations: ${storm.keep()}`)
+        expect(storm.violations.slice(0, 10)).toEqual([])
         expect(storm.counts['acknowledged']).toBeGreaterThan(0)
       } finally {
         await cluster.stop()

@@ -1,3 +1,6 @@
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ENTRY } from '../cli/workplace.ts'
 import { run } from '../package/run.ts'
@@ -77,6 +80,8 @@ export class ClusterStorm {
   readonly random: Random
   readonly counts: Record<string, number> = {}
   readonly violations: Violation[] = []
+  /** What happened when. */
+  readonly events: string[] = []
   #cells: CellClients[] = []
   #isOver = false
 
@@ -85,7 +90,11 @@ export class ClusterStorm {
     this.random = random
   }
 
-  readonly node = (): TestNode => this.random.pick(this.cluster.nodes)
+  readonly node = (): TestNode => {
+    const node = this.random.pick(this.cluster.nodes)
+    this.events.push(`  ${new Date().toISOString()} ${node.name}`)
+    return node
+  }
 
   /** @param only the faults that may happen; all by default */
   async run({
@@ -104,6 +113,7 @@ export class ClusterStorm {
     for (let step = 0; step < steps; step++) {
       const name = this.random.pick(names)
       this.#count(name)
+      this.events.push(`${new Date().toISOString()} ${name}`)
       await FAULTS[name]?.(this)
       await sleep(this.random.below(2_000))
     }
@@ -124,6 +134,20 @@ export class ClusterStorm {
   }
 
   /** Asks a node as its operator does, and does not care how it ends: others may be down, or cut off. */
+  /** Keeps what is needed to find out why. @returns the folder */
+  keep(): string {
+    const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-storm-'))
+    for (const { name, log } of this.cluster.nodes) fs.writeFileSync(path.join(folder, `${name}.log`), log)
+    fs.writeFileSync(path.join(folder, 'events'), this.events.join('\n'))
+    fs.writeFileSync(path.join(folder, 'violations'), JSON.stringify(this.violations, null, 1))
+    const appends = this.#cells.map(({ id, appends }) => ({ id, appends }))
+    fs.writeFileSync(
+      path.join(folder, 'appends'),
+      JSON.stringify({ origin: performance.timeOrigin, appends }),
+    )
+    return folder
+  }
+
   async command(what: 'drain' | 'balance'): Promise<void> {
     const args = what === 'drain' ? [this.node().advertised] : []
     const { directory } = this.node()

@@ -104,6 +104,7 @@ export class TestNode {
   readonly #command: NodeCommand
   #child: ChildProcess | undefined
   #output = { stdout: '', stderr: '' }
+  #earlier = ''
 
   constructor(name: string, port: number, links: TestNode['links'], directory: string, command: NodeCommand) {
     this.name = name
@@ -131,6 +132,11 @@ export class TestNode {
     return this.#output.stderr
   }
 
+  /** What all its processes have logged. */
+  get log(): string {
+    return this.#earlier + this.stderr
+  }
+
   get pid(): number {
     return this.#child?.pid ?? 0
   }
@@ -142,6 +148,7 @@ export class TestNode {
   /** Resolves once it serves. @param waits false: at once */
   async start(waits = true): Promise<void> {
     fs.mkdirSync(this.directory, { recursive: true })
+    this.#earlier += this.stderr
     this.#output = { stdout: '', stderr: '' }
     const args = [
       ...['serve', '--port', String(this.#port), '--data-dir', this.directory, '--workers', '1'],
