@@ -145,6 +145,7 @@ export class ClusterStorm {
       path.join(folder, 'appends'),
       JSON.stringify({ origin: performance.timeOrigin, appends }),
     )
+    this.cluster.keepBucket(folder)
     return folder
   }
 

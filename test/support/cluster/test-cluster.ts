@@ -83,6 +83,18 @@ export class TestCluster {
     for (const node of this.nodes) if (!node.isRunning) await node.start()
   }
 
+  /** Writes the keys of the bucket's objects to a file, and the assignments whole. */
+  keepBucket(folder: string): void {
+    if (!(this.#bucket instanceof ScriptedS3)) return
+    const { objects } = this.#bucket
+    fs.writeFileSync(
+      path.join(folder, 'keys'),
+      [...objects].map(([key, { bytes }]) => `${key} ${bytes.length}`).join('\n'),
+    )
+    for (const [key, { bytes }] of objects)
+      if (key.includes('/assign/')) fs.writeFileSync(path.join(folder, `assign-${path.basename(key)}`), bytes)
+  }
+
   async stop(): Promise<void> {
     for (const node of this.nodes) await node.close()
     await this.postgres.stop()
