@@ -14,7 +14,7 @@ test.skipIf(!hasPostgres)(
   async () => {
     const random = seededRandom()
     for (let i = 0; i < STORMS; i++) {
-      const cluster = await TestCluster.start(3)
+      const cluster = await TestCluster.start(3, ['--durability', 'remote'])
       try {
         const storm = new ClusterStorm(cluster, random)
         await storm.run({ cells: 4, steps: STEPS })

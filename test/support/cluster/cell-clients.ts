@@ -5,7 +5,7 @@ import { checkAppends, checkSwaps } from './history.ts'
 import type { Answer, TestCluster, TestNode } from './test-cluster.ts'
 
 /** Refused before anything was done, for the state of the cluster. */
-const REFUSED = new Set([429, 503])
+const REFUSED = new Set([408, 429, 503])
 
 /** Clients of one cell that ask any of the nodes: appends, reads of all, and a register that is compared and set. */
 export class CellClients {
@@ -28,12 +28,11 @@ export class CellClients {
     this.#random = random
   }
 
-  /** Makes a cell whose writes are acknowledged once the bucket has them. */
   static async create(cluster: TestCluster, random: Random): Promise<CellClients> {
     const [node] = cluster.nodes as [TestNode]
     const made = await node.request('POST', '/v1/databases', {
       key: cluster.key,
-      body: { durability: 'remote' },
+      body: {},
     })
     if (made.status !== 201) throw new Error(`No cell: ${made.status} ${JSON.stringify(made.body)}`)
     const clients = new CellClients(cluster, String(made.body['id']), random)

@@ -182,7 +182,9 @@ export class TestNode {
   /** @throws with what it has logged, if it ends or does not serve */
   async serves(): Promise<void> {
     for (const until = performance.now() + SERVING_MS_MAX; !this.stderr.includes('"msg":"serving"'); ) {
-      if (!this.isRunning || performance.now() > until)
+      // A service manager starts it again.
+      if (!this.isRunning && performance.now() < until) await this.start(false)
+      if (performance.now() > until)
         throw new Error(`${this.name} does not serve: ${this.#child?.exitCode}\n${this.stderr.slice(-4_000)}`)
       await sleep(20)
     }
