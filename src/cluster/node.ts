@@ -12,7 +12,7 @@ import type { ClusterPeers, InternalRoutes, Peer } from '../http/forwarding/clus
 import type { ClusterCommands } from '../http/routes/node/node-view.ts'
 import type { CellHost } from '../store/cell-host.ts'
 import type { StoreCore } from '../store/store-core.ts'
-import { AssignmentLog } from './assignment/assignment-log.ts'
+import { AssignmentLog } from '../store/start/assignment-log.ts'
 import { CatalogAssignment } from './assignment/catalog-assignment.ts'
 import { ClusterOwnership } from './assignment/cluster-ownership.ts'
 import { Handovers } from './assignment/handovers.ts'
@@ -32,7 +32,7 @@ import { Database } from './postgres/database.ts'
 import { PostgresNodeTable } from './postgres/node-table.ts'
 import { PostgresCatalog } from './postgres/postgres-catalog.ts'
 import { type PreparedDirectory, prepareDirectory } from './start/prepare-directory.ts'
-import { writeNodeIdentity } from './start/node-identity.ts'
+import { writeNodeIdentity } from '../store/start/node-identity.ts'
 
 export interface ClusterSettings {
   /** PostgreSQL's. */
@@ -165,7 +165,7 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
             const { nodes } = await table.list()
             return nodes.some((node) => node.id === id && node.state === 'dead')
           },
-          isShared: async () => (await assignments.newest())?.mode === 'cluster',
+          newestAssignment: () => assignments.newest(),
           clock,
           log,
         },

@@ -1,8 +1,9 @@
 import { openObjectStore } from '../../backup/object-store/open-object-store.ts'
 import { runAll } from '../../base/async/run-all.ts'
+import { StorePaths } from '../../base/files/store-paths.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
-import { EVERYTHING_IS_HERE, type Ownership } from '../../catalog/assignment/ownership.ts'
+import type { Ownership } from '../../catalog/assignment/ownership.ts'
 import { DEFAULT_QUOTAS } from '../../catalog/account-quotas.ts'
 import type { ClusterNode, ClusterSettings } from '../../cluster/node.ts'
 import { CellError, isCellError } from '../../errors.ts'
@@ -13,6 +14,7 @@ import { InProcessService } from '../../service/in-process-service.ts'
 import { CellStore } from '../../store/cell-store.ts'
 import type { CellHost } from '../../store/cell-host.ts'
 import type { StoreOptions } from '../../store/settings/store-options.ts'
+import { ownershipOfLoneNode } from '../../store/start/lone-node.ts'
 import { StoreCore } from '../../store/store-core.ts'
 import type { StoreMetrics } from '../../store/store-metrics.ts'
 import { WorkerService, type WorkerServiceOptions } from '../../workers/node/dispatch/worker-service.ts'
@@ -42,7 +44,7 @@ export interface ServedStoreParts {
 /** @throws as `CellStore.openOrCreate`; `internal` if no worker can be started; as `ClusterNode.prepare` and `attach` */
 export async function openServedStore(flags: ServeFlags, parts: ServedStoreParts): Promise<ServedStore> {
   const { cluster: url, clusterTtl: ttlMs } = flags
-  if (url === undefined) return await openStore(flags, parts)
+  if (url === undefined) return await openStore(flags, parts, await ownershipWithoutCluster(flags, parts))
   for (let start = 1; ; start++) {
     try {
       return await openMember(flags, parts, { url, ttlMs }, start > 1)
@@ -50,6 +52,18 @@ export async function openServedStore(flags: ServeFlags, parts: ServedStoreParts
       // What it has was taken over by other nodes: it goes on as a new one.
       if (!isCellError(error, 'store_outdated') || start === STARTS_MAX) throw error
     }
+  }
+}
+
+async function ownershipWithoutCluster(
+  { dataDir }: ServeFlags,
+  { objectStore, clock }: ServedStoreParts,
+): Promise<Ownership> {
+  const bucket = openObjectStore(objectStore, { clock, dataDir, checksFolder: true })
+  try {
+    return await ownershipOfLoneNode(new StorePaths(dataDir), bucket, clock)
+  } finally {
+    await bucket.close()
   }
 }
 
@@ -91,7 +105,7 @@ async function openMember(
 async function openStore(
   flags: ServeFlags,
   { limits, ...parts }: ServedStoreParts,
-  ownership: Ownership = EVERYTHING_IS_HERE,
+  ownership: Ownership,
 ): Promise<ServedStore> {
   const options = { ...storeOptions(flags, limits), ...parts, ownership }
   const waitMs = limits.http.requestDeadlineMs ?? REQUEST_DEADLINE_MS_DEFAULT

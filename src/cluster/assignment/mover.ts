@@ -4,7 +4,7 @@ import type { Log } from '../../base/log.ts'
 import { afterMoves, type Assignment, type Move } from '../../catalog/assignment/assignment.ts'
 import { CellError } from '../../errors.ts'
 import type { CellHost, TenureEnd } from '../../store/cell-host.ts'
-import type { AssignmentLog } from './assignment-log.ts'
+import type { AssignmentLog } from '../../store/start/assignment-log.ts'
 import type { ClusterOwnership } from './cluster-ownership.ts'
 import { ownersOf, rangesOf, toSpans } from './range-map.ts'
 

@@ -5,6 +5,7 @@ import { type Clock, delay } from '../../base/clock.ts'
 import { exists, makeDirectory } from '../../base/files/durable-files.ts'
 import { newCellId, StorePaths } from '../../base/files/store-paths.ts'
 import type { Log } from '../../base/log.ts'
+import type { Assignment } from '../../catalog/assignment/assignment.ts'
 import { Catalog } from '../../catalog/catalog.ts'
 import { DirectoryLock, endLeftWorkers } from '../../catalog/directory-lock.ts'
 import { openConnection } from '../../engine/sqlite.ts'
@@ -17,7 +18,7 @@ import {
   newNodeIdentity,
   readNodeIdentity,
   writeNodeIdentity,
-} from './node-identity.ts'
+} from '../../store/start/node-identity.ts'
 
 /** Another first node has claimed the bucket, and has not entered its store in PostgreSQL yet. */
 const FIRST_NODE_MS = 10_000
@@ -31,8 +32,8 @@ export interface DirectoryParts {
   storeId(): Promise<string | undefined>
   /** Whether the node was declared dead. */
   isDead(nodeId: string): Promise<boolean>
-  /** Whether the bucket says that nodes share it. */
-  isShared(): Promise<boolean>
+  /** In the bucket; undefined if the store never had nodes. */
+  newestAssignment(): Promise<Assignment | undefined>
   clock: Clock
   log: Log
 }
@@ -83,9 +84,10 @@ async function prepareLocked(parts: DirectoryParts, outdated: boolean): Promise<
   const owner = await readIdentity(bucket)
   const storeId = await clusterStoreId(parts, local, owner?.store_id)
   if (storeId === undefined) {
-    if (await parts.isShared()) throw isRebuilt(bucket)
+    const newest = await parts.newestAssignment()
+    if (newest?.mode === 'cluster') throw isRebuilt(bucket)
     if (local === undefined && owner === undefined) return await newStore(parts)
-    return { identity: identity ?? identityOfLoneStore(), role: 'first' }
+    return { identity: identity ?? identityOfLoneStore(newest), role: 'first' }
   }
   if (owner?.store_id !== storeId) throw otherBucket(bucket, owner?.store_id, storeId)
   if (local !== undefined && local !== storeId) throw otherDirectory(paths, local, storeId)

@@ -26,6 +26,8 @@ import { CellError, isCellError } from '../../errors.ts'
 import { checkSchedule } from '../settings/option-checks.ts'
 import { resolveSettings, type StoreSettings } from '../settings/settings.ts'
 import type { StoreOptions } from '../settings/store-options.ts'
+import { ownershipOfLoneNode } from './lone-node.ts'
+import { readNodeIdentity } from './node-identity.ts'
 import { PrefixEntry } from './prefix-entry.ts'
 import { redoCommits } from './redo-commits.ts'
 import { endUnfinished, NewFiles, setAside } from './set-aside.ts'
@@ -71,7 +73,6 @@ export async function startStore<T extends StartedStore>(
   assertSupportedRuntime()
   checkPath(directory, { field: 'directory', code: 'invalid_setting' })
   const settings = resolveSettings(options)
-  const { ownership = EVERYTHING_IS_HERE } = options
   checkSchedule(options)
   const paths = new StorePaths(directory)
   const isLocal = exists(paths.catalog)
@@ -89,6 +90,7 @@ export async function startStore<T extends StartedStore>(
     await endLeftWorkers(paths, lock.leftWorkers, settings.clock)
     if (lock.leftWorkers.length > 0) lock.publishWorkers([])
     endUnfinished(paths)
+    const ownership = options.ownership ?? (await ownershipOf(paths, objectStore, settings))
     const remembered = RememberedObjectStore.read(paths)
     entry = objectStore && new PrefixEntry(objectStore, remembered, lock, settings, ownership.prefix)
     await checkRemembered(remembered, entry, settings)
@@ -120,6 +122,16 @@ export async function startStore<T extends StartedStore>(
     }
     throw toStartError(error, paths, settings.limits)
   }
+}
+
+/** A directory that is no node's can be that of any store: `cellstore serve` asks its object store, too. */
+async function ownershipOf(
+  paths: StorePaths,
+  objectStore: ObjectStore | undefined,
+  { clock }: StoreSettings,
+): Promise<Ownership> {
+  if (objectStore === undefined || readNodeIdentity(paths) === undefined) return EVERYTHING_IS_HERE
+  return await ownershipOfLoneNode(paths, objectStore, clock)
 }
 
 interface BroughtUp {

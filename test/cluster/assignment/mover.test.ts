@@ -10,7 +10,7 @@ import {
   type RangeSpan,
   rangeOf,
 } from '../../../src/catalog/assignment/assignment.ts'
-import { AssignmentLog } from '../../../src/cluster/assignment/assignment-log.ts'
+import { AssignmentLog } from '../../../src/store/start/assignment-log.ts'
 import { ClusterOwnership } from '../../../src/cluster/assignment/cluster-ownership.ts'
 import { ownersOf } from '../../../src/cluster/assignment/range-map.ts'
 import { Mover } from '../../../src/cluster/assignment/mover.ts'

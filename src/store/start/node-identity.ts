@@ -3,6 +3,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { replaceFileDurably } from '../../base/files/durable-files.ts'
 import { isCellId, type StorePaths } from '../../base/files/store-paths.ts'
+import type { Assignment } from '../../catalog/assignment/assignment.ts'
 import { CellError } from '../../errors.ts'
 
 /** Which node a directory is. Another directory is another node, whatever its address. */
@@ -18,9 +19,10 @@ export function newNodeIdentity(): NodeIdentity {
   return { nodeId, prefix: `nodes/${nodeId}/` }
 }
 
-/** For a store that ran alone: its objects stay where they are. */
-export function identityOfLoneStore(): NodeIdentity {
-  return { nodeId: randomUUID(), prefix: '' }
+/** For a store that ran alone: its objects stay where they are. @param last if it had nodes before, who was the last */
+export function identityOfLoneStore(last: Assignment | undefined): NodeIdentity {
+  const nodeId = last?.ranges[0]?.node ?? randomUUID()
+  return { nodeId, prefix: last?.prefixes[nodeId] ?? '' }
 }
 
 /** @returns undefined if the directory is no node of a cluster @throws `invalid_setting` if the file is damaged */
