@@ -133,6 +133,13 @@ export class ScriptedCluster {
     return new FileObjectStore({ root: path.join(this.root, 'objects') })
   }
 
+  /** The keys of the bucket that begin so. */
+  async keys(prefix: string): Promise<string[]> {
+    const keys: string[] = []
+    for await (const { key } of this.bucket().list(prefix)) keys.push(key)
+    return keys
+  }
+
   soon<T>(work: Promise<T>): Promise<T> {
     return this.clock.advanceUntil(work, 1_000)
   }

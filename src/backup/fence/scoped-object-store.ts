@@ -15,7 +15,7 @@ import { cellPrefix, isOfNode } from '../versions/object-keys.ts'
  * One node's view of an object store that it shares: its fence, its records, its log and the versions of its catalog lie under a
  * prefix of its own. All other objects lie where those of a single node do.
  */
-export class ScopedObjectStore implements ObjectStore {
+class ScopedObjectStore implements ObjectStore {
   readonly #store: ObjectStore
   readonly #prefix: string
   readonly #storeId: () => string | undefined

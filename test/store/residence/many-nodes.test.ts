@@ -99,12 +99,14 @@ describe('A node that is silent', () => {
     a.link.gates = (call, key) => call === 'put' && key.startsWith('log/')
     const late = rejectedBy(cell.commit(() => add(cell, 'late')))
     await cluster.soon(a.link.arrival())
+    // B has no version of the cell before it is lost itself.
+    b.link.gates = (call, key) => call === 'put' && key.startsWith(`snapshots/${id}`)
     await cluster.takeOver('A', 'B')
     const atB = await cluster.cellAt('B', id)
     expect(values(atB)).toEqual(['acknowledged'])
     a.link.open()
     expect(await cluster.soon(late)).toMatchObject({ code: 'taken_over' })
-    // B has committed nothing, and is lost before it has a version of the cell.
+    expect(await cluster.keys('log/')).toHaveLength(2)
     await cluster.start('C')
     await cluster.takeOver('B', 'C')
     expect(values(await cluster.cellAt('C', id))).toEqual(['acknowledged'])
