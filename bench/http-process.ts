@@ -46,9 +46,9 @@ export function startCellstore(
   return start([ENTRY, 'serve', ...args], logFile)
 }
 
-/** The key of a new account, in the store that `startCellstore` serves there. */
-export function newAccount(directory: string): string {
-  const args = ['keys', 'create', '--new-account', '--data-dir', dataOf(directory), '--json']
+/** The key of a new account, in the store that `startCellstore` serves there. @param flags of `keys create` */
+export function newAccount(directory: string, ...flags: string[]): string {
+  const args = ['keys', 'create', '--new-account', ...flags, '--data-dir', dataOf(directory), '--json']
   const created = execFileSync(process.execPath, [ENTRY, ...args], { encoding: 'utf8', env: environment })
   return (JSON.parse(created) as { key: string }).key
 }

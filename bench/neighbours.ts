@@ -9,6 +9,7 @@
 
 import { accountAttacks } from './neighbours/attacks.ts'
 import { connectionAttacks } from './neighbours/connection-attacks.ts'
+import { crowds } from './neighbours/crowds.ts'
 import { honestLoad } from './neighbours/honest-load.ts'
 import type { Measured } from './neighbours/neighbour.ts'
 import { NodeUnderAttack, type Round } from './neighbours/node-under-attack.ts'
@@ -35,7 +36,7 @@ interface Row extends Round {
 }
 
 const all = Object.keys({ ...accountAttacks, ...(PROXIED ? connectionAttacks : {}) })
-const controls = Object.keys(honestLoad)
+const controls = Object.keys({ ...honestLoad, ...crowds })
 const table: [name: string, attacks: string[]][] = [...controls, ...all].map((name) => [name, [name]])
 table.push(['all at once', all])
 const rows: Row[] = []

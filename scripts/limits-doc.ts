@@ -7,9 +7,11 @@ import { DEFAULT_QUOTAS, type Quotas } from '../src/catalog/account-quotas.ts'
 import { type LimitRow, type LimitUnit, spell, variableOf } from '../src/cli/serve/limits/limit-row.ts'
 import { LIMITS } from '../src/cli/serve/limits/limits.ts'
 import { DEFAULT_HTTP_LIMITS, type HttpLimits } from '../src/http/handler-options.ts'
+import { STREAM_BOUNDS } from '../src/http/hrana/hrana-streams.ts'
 import type { MemoryLimits } from '../src/http/quotas/memory-budgets.ts'
 import { DEFAULT_STREAM_LIMITS, type StreamLimits } from '../src/http/quotas/stream-limits.ts'
 import { type ConnectionLimits, DEFAULT_CONNECTION_LIMITS } from '../src/http/server/connection-limits.ts'
+import { DEFAULT_HOLD_LIMITS, type HoldLimits } from '../src/service/operations.ts'
 import {
   DEFAULT_CHECKPOINT_BYTES,
   DEFAULT_COMMIT_LOG_BYTES,
@@ -30,7 +32,7 @@ an error of a limit that all accounts share has no \`usage\`, or the account's o
 
 In the library, limits are options: \`limits\`, \`quotas\` (where none has a default), \`backups\` and \`watch\` of a store, and there
 \`store\` stands for the store's own options; \`rate\` of a handler, and its \`limits\` for \`http\`, \`result\`, \`memory\` and \`streams\`:
-\`limits.result\`, for example. \`queue\`, \`workers\` and \`connections\` are only of \`cellstore serve\`.
+\`limits.result\`, for example. \`queue\`, \`workers\` and \`connections\` are only of \`cellstore serve\`. \`holds\` are transactions over [Hrana](hrana.md).
 `
 
 const SETTABLE = `## Limits with a flag
@@ -221,6 +223,60 @@ const queue: FixedOf<QueueBounds> = {
   ),
 }
 
+const holds: FixedOf<HoldLimits> = {
+  timeoutMs: fixed(
+    'duration',
+    DEFAULT_HOLD_LIMITS.timeoutMs,
+    'time of a transaction of several requests, from its BEGIN',
+    'it is rolled back: 408 `transaction_timeout`',
+  ),
+  idleMs: fixed(
+    'duration',
+    DEFAULT_HOLD_LIMITS.idleMs,
+    'time without a request of it, once somebody waits for its cell',
+    'the same',
+  ),
+  perAccount: fixed(
+    'count',
+    DEFAULT_HOLD_LIMITS.perAccount,
+    'of these, of an account in each worker',
+    '503 `busy`',
+  ),
+  total: fixed(
+    'count',
+    DEFAULT_HOLD_LIMITS.total,
+    'of these, of all accounts in each worker',
+    'the oldest of the account that has most is rolled back: 409 `transaction_lost`',
+  ),
+}
+
+const hrana: Record<keyof typeof STREAM_BOUNDS, FixedLimit> = {
+  idleMs: fixed(
+    'duration',
+    STREAM_BOUNDS.idleMs,
+    'time without a request of a stream of Hrana',
+    'it is forgotten: 409 `stream_expired`',
+  ),
+  perAccount: fixed(
+    'count',
+    STREAM_BOUNDS.perAccount,
+    'streams of an account',
+    'the oldest without a transaction is forgotten',
+  ),
+  textsPerAccount: fixed(
+    'count',
+    STREAM_BOUNDS.textsPerAccount,
+    'characters of SQL that the streams of an account keep',
+    'its oldest streams with texts end',
+  ),
+  textsTotal: fixed(
+    'count',
+    STREAM_BOUNDS.textsTotal,
+    'the same for all accounts',
+    'the oldest streams with texts of the account that keeps most end',
+  ),
+}
+
 const workers: FixedOf<WorkerLimits, typeof LIMITS.workers> = {
   blockMs: fixed(
     'duration',
@@ -342,6 +398,8 @@ export const FIXED: Record<string, Record<string, FixedLimit>> = {
   memory,
   streams,
   watch,
+  holds,
+  hrana,
   queue,
   workers,
   connections,

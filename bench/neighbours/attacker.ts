@@ -1,5 +1,6 @@
 import { lowerPriority } from '../../src/base/machine/lower-priority.ts'
 import { ATTACKS } from './attacks.ts'
+import { crowds } from './crowds.ts'
 import { honestLoad } from './honest-load.ts'
 import { Tenant } from './tenant.ts'
 
@@ -10,6 +11,8 @@ import { Tenant } from './tenant.ts'
 export interface Orders {
   port: number
   key: string
+  /** Makes further accounts. */
+  ownerKey: string
   /** Where it comes from: a proxy counts by address. */
   address: string
   names: readonly string[]
@@ -33,14 +36,14 @@ process.on('message', async (message: ToAttacker) => {
   } else begin = await prepare(message)
 })
 
-async function prepare({ port, key, address, names, seed }: Orders): Promise<typeof begin> {
+async function prepare({ port, key, ownerKey, address, names, seed }: Orders): Promise<typeof begin> {
   // With all its threads: also those that collect the garbage of large answers must not be in the way.
   lowerPriority(process.pid)
-  tenant = new Tenant(port, key, seed, address)
+  tenant = new Tenant(port, key, seed, address, ownerKey)
   tenant.asksAgain = true
   const attacks: ((signal: AbortSignal) => Promise<unknown>)[] = []
   for (const name of names) {
-    const attack = ATTACKS[name] ?? honestLoad[name]
+    const attack = ATTACKS[name] ?? honestLoad[name] ?? crowds[name]
     if (attack === undefined) throw new Error(`No attack has the name ${name}.`)
     attacks.push(await attack(tenant))
   }

@@ -44,10 +44,15 @@ export interface Setting {
 export class NodeUnderAttack {
   readonly neighbour: Neighbour
   readonly #directory: string
-  readonly #served: Served
+  readonly #served: Served & { ownerKey: string }
   readonly #nginx: Nginx | undefined
 
-  private constructor(directory: string, served: Served, nginx: Nginx | undefined, neighbour: Neighbour) {
+  private constructor(
+    directory: string,
+    served: Served & { ownerKey: string },
+    nginx: Nginx | undefined,
+    neighbour: Neighbour,
+  ) {
     this.#directory = directory
     this.#served = served
     this.#nginx = nginx
@@ -77,7 +82,8 @@ export class NodeUnderAttack {
     }
     const nginx = proxied ? await Nginx.start(served.port) : undefined
     const neighbour = await Neighbour.create(nginx?.port ?? served.port, key)
-    return new NodeUnderAttack(directory, served, nginx, neighbour)
+    const ownerKey = newAccount(directory, '--owner')
+    return new NodeUnderAttack(directory, { ...served, ownerKey }, nginx, neighbour)
   }
 
   /**
@@ -91,13 +97,13 @@ export class NodeUnderAttack {
     target: NodeUnderAttack = this,
   ): Promise<Round> {
     const { pid } = this.#served
-    const { key } = target.#served
+    const { key, ownerKey } = target.#served
     const port = target.#nginx?.port ?? target.#served.port
     const address = target.#nginx === undefined ? '127.0.0.1' : '127.0.0.2'
     const attacker = fork(path.join(import.meta.dirname, 'attacker.ts'), { execArgv: [] })
     const tell = (message: ToAttacker) => attacker.send(message)
     try {
-      tell({ port, key, address, names, seed } satisfies Orders)
+      tell({ port, key, ownerKey, address, names, seed } satisfies Orders)
       await heard(attacker)
       // Only an account that was active lately is protected, and some attacks take long to prepare.
       await this.neighbour.warmUp()

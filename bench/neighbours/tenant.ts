@@ -20,19 +20,22 @@ const MUST_PAUSE_MS = 500
 export class Tenant {
   readonly random: Random
   /** How often it was answered what. */
-  readonly answers = new Map<string, number>()
+  answers = new Map<string, number>()
   /** While it prepares: it idles between its steps, and the server closes a connection just when it is used again. */
   asksAgain = false
   readonly #port: number
   readonly #key: string
   readonly #address: string
+  readonly #ownerKey: string
+  readonly #others: Tenant[] = []
   readonly #agent = new http.Agent({ keepAlive: true, maxSockets: SOCKETS_MAX })
   readonly #sockets = new Set<net.Socket>()
 
-  constructor(port: number, key: string, seed: number, address = '127.0.0.1') {
+  constructor(port: number, key: string, seed: number, address = '127.0.0.1', ownerKey = '') {
     this.#port = port
     this.#key = key
     this.#address = address
+    this.#ownerKey = ownerKey
     this.random = new Random(seed)
   }
 
@@ -102,6 +105,27 @@ export class Tenant {
     }
   }
 
+  /** Other accounts of the same attacker. What they are answered counts as this one's. */
+  async newTenants(count: number): Promise<Tenant[]> {
+    const headers = { 'x-api-key': this.#ownerKey }
+    const made = Array.from({ length: count }, async () => {
+      const { json: account } = await this.ask('POST', '/accounts', {}, headers)
+      const keys = `/accounts/${(account as { id: string }).id}/api-keys`
+      const { json: created } = await this.ask('POST', keys, {}, headers)
+      const other = new Tenant(
+        this.#port,
+        (created as { key: string }).key,
+        this.random.below(2 ** 31),
+        this.#address,
+      )
+      other.answers = this.answers
+      return other
+    })
+    const others = await Promise.all(made)
+    this.#others.push(...others)
+    return others
+  }
+
   async newCells(count: number): Promise<string[]> {
     const made = await Promise.all(Array.from({ length: count }, () => this.ask('POST', '/databases')))
     return made.map(({ json }) => (json as { id: string }).id)
@@ -122,6 +146,7 @@ export class Tenant {
   }
 
   close(): void {
+    for (const other of this.#others) other.close()
     this.#agent.destroy()
     for (const socket of this.#sockets) socket.destroy()
   }

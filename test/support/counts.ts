@@ -26,6 +26,11 @@ export const COUNTS = {
   CELLSTORE_KILLS: { test: 6, soak: 60, of: 'kills of a process that writes' },
   CELLSTORE_WORKER_KILLS: { test: 8, soak: 80, of: 'kills of workers' },
   CELLSTORE_NODE_KILLS: { test: 5, soak: 50, of: 'kills of nodes and workers under HTTP writes' },
+  CELLSTORE_HRANA_KILLS: {
+    test: 5,
+    soak: 60,
+    of: 'kills of nodes and workers under transactions over Hrana',
+  },
   CELLSTORE_REMOTE_LOSSES: { test: 2, soak: 20, of: 'losses of a node and its directory under HTTP writes' },
   CELLSTORE_REQUEST_KILLS: {
     test: 1,
@@ -45,6 +50,8 @@ export const COUNTS = {
   CELLSTORE_CLOCK_STEPS: { test: 60, soak: 1_000, of: 'steps of the clock' },
   CELLSTORE_CLUSTER_STORMS: { test: 1, soak: 20, of: 'histories of a cluster under faults' },
   CELLSTORE_TIMESTAMPS: { test: 12, soak: 500, of: 'restores to a time' },
+  CELLSTORE_CLUSTER_WORLDS: { test: 20_000, soak: 300_000, of: 'worlds of the model of many nodes' },
+  CELLSTORE_CLUSTER_WALKS: { test: 400, soak: 100_000, of: 'random walks through that model' },
 } as const
 
 /** The count of this run; `all` is Infinity. */

@@ -2,12 +2,11 @@ import fs from 'node:fs'
 import { expect, test } from 'vitest'
 import { until } from '../support/until.ts'
 import { openWorkerStore, type WorkerStore } from '../support/worker-store.ts'
+import { untilHeldUp } from '../support/workers/held-up.ts'
 
 const AWAY_MS = 500
 const ROUNDS = 4
-/** Far longer than a statement may hold up others here. */
-const SLOW =
-  'WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r LIMIT 300000) SELECT count(*) FROM r'
+const COUNT = 'WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r LIMIT ?) SELECT count(*) FROM r'
 
 /** The processes that have a cell's database open. */
 function workersWith(node: WorkerStore, cellId: string): number[] {
@@ -28,39 +27,32 @@ function accountWithCells(node: WorkerStore, count: number): string[] {
   return Array.from({ length: count }, () => node.store.createCell({ accountId }).id)
 }
 
-/** Somebody whom the others could hurt: one small operation after the other. */
-function keepAsking(node: WorkerStore, cellId: string): () => Promise<void> {
-  let isOver = false
-  const asking = (async () => {
-    while (!isOver) {
-      await node.service.execute(cellId, { op: 'kv.incr', key: 'n' })
-      await new Promise((resolve) => setTimeout(resolve, 5))
-    }
-  })()
-  return async () => {
-    isOver = true
-    await asking
-  }
+/** Runs statements on a cell until one has held up a neighbour. @returns the rows that it counted */
+function holdUp(node: WorkerStore, cellId: string, neighbour: string): Promise<number> {
+  return untilHeldUp(
+    node,
+    () => node.service.execute(neighbour, { op: 'kv.incr', key: 'n' }),
+    (rows) => node.service.execute(cellId, { op: 'sql', sql: COUNT, params: [rows] }),
+  )
 }
 
 test('an account whose statement holds up a neighbour costs it one worker, whatever it does later; its backups go on in the slow worker', async () => {
   const node = await openWorkerStore()
   const { service } = node
   const [neighbour] = accountWithCells(node, 1) as [string]
-  const stop = keepAsking(node, neighbour)
   const cells = accountWithCells(node, 3)
   const [cell, other, waiting] = cells as [string, string, string]
   await service.execute(cell, { op: 'kv.put', key: 'k', value: 'first' })
   const { version } = await service.backups.snapshot(cell)
   await service.execute(cell, { op: 'kv.put', key: 'k', value: 'second' })
-  const isKilled = () => node.lostWorkers.length > 0
-  for (let tries = 0; !isKilled() && tries < 10; tries++)
-    await service.execute(other, { op: 'sql', sql: SLOW })
+  const rows = await holdUp(node, other, neighbour)
+  const slow = { op: 'sql', sql: COUNT, params: [rows] } as const
   expect(node.lostWorkers.map(({ fields }) => fields['reason'])).toEqual(['held-up'])
   const [home] = workersWith(node, neighbour)
   for (const id of cells) {
     await Promise.all([
-      ...Array.from({ length: 2 }, () => service.execute(id, { op: 'sql', sql: SLOW })),
+      ...Array.from({ length: 2 }, () => service.execute(id, slow)),
+      service.execute(neighbour, { op: 'kv.incr', key: 'n' }),
       service.execute(waiting, { op: 'kv.put', key: 'k', value: 'v' }),
     ])
     expect(workersWith(node, id)).not.toContain(home)
@@ -73,7 +65,6 @@ test('an account whose statement holds up a neighbour costs it one worker, whate
   expect(await service.execute(cell, { op: 'kv.get', key: 'k' })).toMatchObject({ value: 'first' })
   expect(workersWith(node, neighbour)).toEqual([home])
   expect(node.lostWorkers).toHaveLength(1)
-  await stop()
 })
 
 test('cells that move to and fro under writes and kills lose nothing, and do nothing twice (invariants 1, 2, 8)', async () => {
@@ -81,7 +72,6 @@ test('cells that move to and fro under writes and kills lose nothing, and do not
   const node = await openWorkerStore({ service: { workers: 1, limits } })
   const { service } = node
   const [neighbour] = accountWithCells(node, 1) as [string]
-  const stop = keepAsking(node, neighbour)
   const cells = accountWithCells(node, 4)
   const [slow] = cells as [string]
   let done = 0
@@ -97,14 +87,13 @@ test('cells that move to and fro under writes and kills lose nothing, and do not
   const writing = [write(), write()]
   for (let round = 0; round < ROUNDS; round++) {
     const goal = done + 20
-    await service.execute(slow, { op: 'sql', sql: SLOW })
+    await holdUp(node, slow, neighbour)
     await until(() => done > goal, 'the writers get on')
     await new Promise((resolve) => setTimeout(resolve, AWAY_MS))
     process.kill(node.workers[round % node.workers.length] as number, 'SIGKILL')
   }
   isOver = true
   await Promise.all(writing)
-  await stop()
   for (const id of cells)
     expect(await service.execute(id, { op: 'kv.get', key: 'n' })).toMatchObject({ value: String(done) })
   expect(seen.size).toBeGreaterThan(1)

@@ -140,6 +140,24 @@ test('a killed worker takes its holds along: what names one is refused, and what
   expect(rows).toEqual([{ n: 1 }])
 })
 
+test('who begins a transaction beside the COMMIT of one that others wait for waits as they do, and is not refused', async () => {
+  const node = await openWorkerStore({ service: { ...service, workers: 1 } })
+  const cellId = await newCell(node)
+  const execute = (operation: CellOperation) => node.service.execute(cellId, operation)
+  const newHold = () => ({ id: randomUUID(), isOpen: true })
+  const [first, second] = [newHold(), newHold()]
+  const begin = (hold: OperationHold) =>
+    execute({ op: 'hold', step: 'begin', hold: { ...hold, isOpen: false } })
+  const commit = (hold: OperationHold) => execute({ op: 'hold', step: 'commit', hold })
+  await begin(first)
+  const waits = execute({ op: 'kv.incr', key: 'n' })
+  // It has been sent, and has come back.
+  expect(await execute({ op: 'kv.get', key: 'n' })).toBeUndefined()
+  await Promise.all([commit(first), begin(second)])
+  await commit(second)
+  expect(await waits).toMatchObject({ value: 1 })
+})
+
 test('a hold that nobody ends is over after its time, and the operations of neighbours and of its own cell that waited go on', async () => {
   const bounds = { ...BOUNDS, holds: { timeoutMs: 500, idleMs: 60_000, perAccount: 100, total: 100 } }
   const node = await openWorkerStore({ service: { workers: 1, bounds } })

@@ -5,10 +5,11 @@ import { processorMs } from '../support/processes.ts'
 import { requestOf, statementsOf } from '../support/request-bounds.ts'
 import { rejectedBy } from '../support/thrown.ts'
 import { openWorkerStore, type WorkerStore } from '../support/worker-store.ts'
+import { untilHeldUp } from '../support/workers/held-up.ts'
 
 const ENDLESS = 'WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT max(n) FROM c'
-/** Takes long for a neighbour, and comes to an end. */
-const LONG = `WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c LIMIT 1000000) SELECT count(*) AS n FROM c`
+const COUNT =
+  'WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c LIMIT ?) SELECT count(*) AS n FROM c'
 /** Of memory in one statement. */
 const BOMB = 'SELECT length(zeroblob(900000000) || zeroblob(900000000))'
 const NEIGHBOURS = 5
@@ -66,15 +67,21 @@ test('a statement that holds up others is run again in the slow worker, and come
   const node = await openWorkerStore({ service: { limits: { blockMs: 30, slowWorkerMs: 1_000 } } })
   const [slow = '', ...cells] = newCells(node, 1 + NEIGHBOURS)
   await node.service.execute(slow, sql('CREATE TABLE t (n)'))
-  const [inserted] = await Promise.all([
-    node.service.execute(slow, sql(`INSERT INTO t ${LONG} RETURNING n`)),
-    countUp(node, cells),
-  ])
-  expect(inserted.rows).toEqual([{ n: 1_000_000 }])
+  let asked = 0
+  const neighbours = async () => {
+    await countUp(node, cells)
+    asked += EACH
+  }
+  const counted: { n: number }[] = []
+  await untilHeldUp(node, neighbours, async (n) => {
+    counted.push({ n })
+    const insert = { ...sql(`INSERT INTO t ${COUNT} RETURNING n`), params: [n] }
+    expect((await node.service.execute(slow, insert)).rows).toEqual([{ n }])
+  })
   expect(reasons(node)).toEqual(['held-up'])
   await countUp(node, [slow, ...cells])
-  expect((await node.service.execute(slow, sql('SELECT n FROM t'))).rows).toEqual([{ n: 1_000_000 }])
-  expect(await countsOf(node, cells)).toEqual(cells.map(() => String(2 * EACH)))
+  expect((await node.service.execute(slow, sql('SELECT n FROM t'))).rows).toEqual(counted)
+  expect(await countsOf(node, cells)).toEqual(cells.map(() => String(asked + EACH)))
   expect(await countsOf(node, [slow])).toEqual(once([slow]))
 })
 

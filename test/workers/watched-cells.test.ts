@@ -4,6 +4,7 @@ import { countOf } from '../support/counts.ts'
 import { seededRandom } from '../support/seed.ts'
 import { until } from '../support/until.ts'
 import { openWorkerStore, type WorkerStore } from '../support/worker-store.ts'
+import { untilHeldUp } from '../support/workers/held-up.ts'
 
 const KILLS = countOf('CELLSTORE_WORKER_KILLS')
 
@@ -104,14 +105,13 @@ test('a cell that moves to another worker is watched there', async () => {
   const { id } = node.store.createCell()
   const neighbour = node.store.createCell().id
   const watcher = await watch(node, id)
-  const slow = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000000) SELECT count(*) FROM n`
-  const answers = [
-    node.service.execute(id, { op: 'sql', sql: slow }),
-    ...Array.from({ length: 5 }, () =>
-      node.service.execute(neighbour, { op: 'kv.put', key: 'x', value: 'y' }),
-    ),
-  ]
-  await Promise.all(answers)
+  const count =
+    'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT ?) SELECT count(*) FROM n'
+  await untilHeldUp(
+    node,
+    () => node.service.execute(neighbour, { op: 'kv.put', key: 'x', value: 'y' }),
+    (rows) => node.service.execute(id, { op: 'sql', sql: count, params: [rows] }),
+  )
   for (let i = 0; i < 20; i++) {
     watcher.put(`k${i}`)
     await node.service.execute(id, { op: 'kv.put', key: `k${i}`, value: 'v' })

@@ -94,6 +94,11 @@ export class CellHolds {
     for (const hold of this.#open) hold.end(transactionLost(why))
   }
 
+  /** A hold has ended in this step that others wait for: one that begins in it, too, is refused. */
+  get hasWaiters(): boolean {
+    return this.#hasWaiters
+  }
+
   /** Undefined if a hold can begin. Otherwise it resolves when one may: at the end of another, or of what is done {@link between} them. */
   get untilNext(): Promise<void> | undefined {
     return this.#over() ?? this.#between?.promise

@@ -189,17 +189,18 @@ export class Hold {
   #endIfLate(): void {
     const { clock, idleMs, timeoutMs } = this.#bounds
     const now = clock.monotonic()
-    if (now >= this.#deadline) this.end(timedOut(timeoutMs, 'it was open for'))
+    if (now >= this.#deadline)
+      this.end(timedOut(timeoutMs, 'it was open for', 'timeoutMs, over Hrana holds.timeoutMs'))
     else if (this.#isWaitedFor && idleMs !== undefined && now >= this.#usedAt + idleMs)
-      this.end(timedOut(idleMs, 'others waited for the cell, and nothing came for'))
+      this.end(timedOut(idleMs, 'others waited for the cell, and nothing came for', 'holds.idleMs'))
   }
 }
 
 /** @param why what took so long */
-function timedOut(limit: number, why: string): CellError {
+function timedOut(limit: number, why: string, setting: string): CellError {
   return new CellError(
     'transaction_timeout',
-    `The transaction was rolled back: ${why} ${limit} ms. Nothing of it remains. Begin again.`,
+    `The transaction was rolled back: ${why} ${limit} ms (${setting}). Nothing of it remains. Begin again.`,
     { limit },
   )
 }

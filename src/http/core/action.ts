@@ -12,6 +12,7 @@ import type { ProblemDocument } from '../answers/problem-document.ts'
 import type { FileBody } from '../body/file-body.ts'
 import type { JsonBody } from '../body/request-body.ts'
 import type { ClusterPeers } from '../forwarding/cluster-peers.ts'
+import type { ListedElsewhere } from '../forwarding/listed-elsewhere.ts'
 import type { HttpLimits } from '../handler-options.ts'
 import type { HranaStreams } from '../hrana/hrana-streams.ts'
 import type { BackupCharges } from '../quotas/backup-charges.ts'
@@ -46,6 +47,8 @@ export interface HttpContext {
   readonly node: NodeView | undefined
   /** Undefined: this node has all cells. */
   readonly cluster: ClusterPeers | undefined
+  /** For lists of cells that other nodes have. */
+  readonly listed: ListedElsewhere | undefined
 }
 
 /** What a key allows that makes a request. */

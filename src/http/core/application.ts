@@ -12,8 +12,9 @@ import type { CellDirectory } from '../../store/cells/cell-directory.ts'
 import { isSqliteType } from '../body/file-body.ts'
 import { ReadableBody } from '../body/readable-body.ts'
 import { checkEncoding, type JsonBody, readJson } from '../body/request-body.ts'
-import type { ClusterPeers } from '../forwarding/cluster-peers.ts'
+import type { ClusterPeers, InternalRoutes } from '../forwarding/cluster-peers.ts'
 import { Forwarding } from '../forwarding/forwarding.ts'
+import { ListedElsewhere, listedRoute } from '../forwarding/listed-elsewhere.ts'
 import { OWNER_HEADER } from '../forwarding/mark.ts'
 import {
   type AccessLogger,
@@ -34,6 +35,7 @@ import { OpenStreams } from '../quotas/open-streams.ts'
 import { RateLimiter } from '../quotas/rate-limiter.ts'
 import { StoredBytesQuota } from '../quotas/stored-bytes-quota.ts'
 import { BegunRestores } from '../routes/begun-restores.ts'
+import { lookAtCells } from '../routes/cell-actions.ts'
 import type { NodeView } from '../routes/node/node-view.ts'
 import { RequestCounts, SLOW_MS } from '../routes/node/request-counts.ts'
 import type { Action, Answer, Call, HttpContext } from './action.ts'
@@ -127,6 +129,7 @@ export class Application {
       openApi: servedDocument(),
       node: options.node,
       cluster: options.cluster,
+      listed: options.cluster && new ListedElsewhere(options.cluster, store.clock),
     }
     store.apiKeys.changed.listen(this.#context.streams.check)
     this.counts = options.counts ?? new RequestCounts()
@@ -159,6 +162,17 @@ export class Application {
   /** True from when no new request is taken; connections should end with the answers that are still under way. */
   get shuttingDown(): boolean {
     return this.#shutdown?.aborted ?? false
+  }
+
+  /** What other nodes may ask of the HTTP interface itself. */
+  get internalRoutes(): InternalRoutes {
+    return listedRoute((ids) => lookAtCells(this.#context.store, ids))
+  }
+
+  /** Ends what other nodes have been asked for. */
+  close(): void {
+    this.#forwarding?.close()
+    this.#context.listed?.close()
   }
 
   /** Whether another node of the cluster has sent the request here. */

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { CellError } from '../../errors.ts'
 import { asOwnerSees, problemResponse } from '../core/problem.ts'
-import type { ClusterPeers } from './cluster-peers.ts'
+import type { ClusterPeers, InternalRoutes } from './cluster-peers.ts'
 import { CHALLENGE_HEADER, SIGNATURE_HEADER, SignatureCheck } from './signature.ts'
 
 const PREFIX = '/internal/cluster/'
@@ -19,6 +19,7 @@ export type InternalListener = (request: IncomingMessage, response: ServerRespon
 /** Anyone can reach these paths where nodes and clients share an address: without a signature they tell nothing. */
 export function internalListener(
   cluster: ClusterPeers,
+  own: InternalRoutes,
   reportBug: (error: unknown, fields: Record<string, unknown>) => void,
 ): InternalListener {
   const signatures = new SignatureCheck(cluster.secret)
@@ -29,7 +30,7 @@ export function internalListener(
       const body = await bodyOf(request)
       const call = { method: request.method ?? '', path, body }
       if (!signatures.admits(String(request.headers[SIGNATURE_HEADER]), call)) throw unsigned()
-      const { routes } = cluster
+      const routes = { ...cluster.routes, ...own }
       const route = Object.hasOwn(routes, path.slice(PREFIX.length))
         ? routes[path.slice(PREFIX.length)]
         : undefined

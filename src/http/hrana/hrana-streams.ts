@@ -1,14 +1,20 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Clock, Timer } from '../../base/clock.ts'
+import { FairShares } from '../../engine/commits/fair-shares.ts'
 import { CellError } from '../../errors.ts'
 import type { StreamState } from '../../service/operations.ts'
 
-/** Milliseconds without a request after which a stream is forgotten. */
-const STREAM_IDLE_MS = 10_000
-/** Streams of an account: beyond it, the one that was used longest ago is forgotten, if it has no transaction. */
-export const STREAMS_PER_ACCOUNT = 1_000
-/** Characters of SQL that the streams of an account keep together: beyond it, the oldest are forgotten, also with a transaction. */
-const TEXTS_PER_ACCOUNT = 8_388_608
+/** What bounds the streams of a process. */
+export const STREAM_BOUNDS = {
+  /** Milliseconds without a request after which a stream is forgotten. */
+  idleMs: 10_000,
+  /** Streams of an account: beyond it, the one that was used longest ago is forgotten, if it has no transaction. */
+  perAccount: 1_000,
+  /** Characters of SQL that the streams of an account keep together: beyond it, the oldest are forgotten, also with a transaction. */
+  textsPerAccount: 8_388_608,
+  /** The same for all accounts together: beyond it, the oldest of the account that keeps most are forgotten. */
+  textsTotal: 67_108_864,
+} as const
 
 /** Whose stream it is, and of which cell. */
 export interface StreamOwner {
@@ -34,12 +40,6 @@ export interface HranaStream extends StreamOwner {
   ended: CellError | undefined
 }
 
-interface Account {
-  /** By id, the one that was used longest ago first. */
-  readonly streams: Map<string, HranaStream>
-  characters: number
-}
-
 /**
  * The streams of this process. A client names its stream with a baton, which is signed, good once, and worth nothing with the key of
  * another account or for another cell. The baton is no proof of who asks: each request brings its key.
@@ -48,7 +48,10 @@ export class HranaStreams {
   readonly #clock: Clock
   readonly #forgotten: (stream: HranaStream) => void
   readonly #secret = randomBytes(32)
-  readonly #accounts = new Map<string, Account>()
+  /** By account and id, the one that was used longest ago first. */
+  readonly #accounts = new Map<string, Map<string, HranaStream>>()
+  /** Characters of the texts of each stream. */
+  readonly #texts = new FairShares(STREAM_BOUNDS.textsTotal)
   readonly #prefix = randomBytes(6).toString('base64url')
   #made = 0
   #timer: Timer | undefined
@@ -80,10 +83,10 @@ export class HranaStreams {
    */
   take(baton: string, owner: StreamOwner): HranaStream {
     const [id = '', number = '', signature = ''] = baton.split('.')
-    const stream = this.#accounts.get(owner.accountId)?.streams.get(id)
+    const stream = this.#accounts.get(owner.accountId)?.get(id)
     if (stream === undefined || !isSame(signature, this.#sign(id, number, owner))) throw expired(UNKNOWN)
     if (stream.ended !== undefined) throw stream.ended
-    if (!stream.isBusy && stream.usedAt < this.#clock.monotonic() - STREAM_IDLE_MS) {
+    if (!stream.isBusy && stream.usedAt < this.#clock.monotonic() - STREAM_BOUNDS.idleMs) {
       this.end(stream)
       throw expired(UNKNOWN)
     }
@@ -99,13 +102,13 @@ export class HranaStreams {
       this.end(stream)
       return null
     }
-    const account = this.#accountOf(stream)
-    account.characters += lengthOf(texts) - (account.streams.has(stream.id) ? lengthOf(stream.texts) : 0)
     stream.texts = texts
     stream.isBusy = false
     stream.batons++
-    this.#used(account, stream)
-    this.#makeRoom(account)
+    this.#used(stream)
+    this.#texts.delete(stream.id)
+    if (texts.length > 0) this.#texts.set(stream.id, stream.accountId, lengthOf(texts))
+    this.#makeRoom(stream.accountId)
     return `${stream.id}.${stream.batons}.${this.#sign(stream.id, String(stream.batons), stream)}`
   }
 
@@ -115,63 +118,64 @@ export class HranaStreams {
     stream.isHeld = false
     stream.ended = error
     stream.isBusy = false
-    const account = this.#accountOf(stream)
-    const isKnown = this.#remove(account, stream)
+    const isKnown = this.#remove(stream)
     stream.texts = []
     // Its client may still ask, and is told why.
-    if (error !== undefined && isKnown) this.#used(account, stream)
-    if (account.streams.size === 0) this.#accounts.delete(stream.accountId)
+    if (error !== undefined && isKnown) this.#used(stream)
   }
 
-  #accountOf({ accountId }: StreamOwner): Account {
-    let account = this.#accounts.get(accountId)
-    if (account === undefined) {
-      account = { streams: new Map(), characters: 0 }
-      this.#accounts.set(accountId, account)
-    }
-    return account
-  }
-
-  #used(account: Account, stream: HranaStream): void {
+  #used(stream: HranaStream): void {
     stream.usedAt = this.#clock.monotonic()
-    account.streams.delete(stream.id)
-    account.streams.set(stream.id, stream)
-    this.#timer ??= this.#clock.setTimer(() => this.#expire(), STREAM_IDLE_MS)
+    const { id, accountId } = stream
+    const streams = this.#accounts.get(accountId) ?? new Map()
+    streams.delete(id)
+    streams.set(id, stream)
+    this.#accounts.set(accountId, streams)
+    this.#timer ??= this.#clock.setTimer(() => this.#expire(), STREAM_BOUNDS.idleMs)
   }
 
   /** The number of streams with a transaction is bounded by that of those. */
-  #makeRoom(account: Account): void {
-    for (const stream of account.streams.values()) {
-      const isOver = account.streams.size > STREAMS_PER_ACCOUNT || account.characters > TEXTS_PER_ACCOUNT
-      if (!isOver) return
-      if (!stream.isHeld && !stream.isBusy) this.#remove(account, stream)
+  #makeRoom(accountId: string): void {
+    const texts = this.#texts
+    const isOver = () => texts.amountOf(accountId) > STREAM_BOUNDS.textsPerAccount
+    const streams = this.#accounts.get(accountId) ?? new Map<string, HranaStream>()
+    for (const stream of streams.values()) {
+      if (streams.size <= STREAM_BOUNDS.perAccount && !isOver()) break
+      if (!stream.isHeld && !stream.isBusy) this.#remove(stream)
     }
-    for (const stream of account.streams.values()) {
-      if (account.characters <= TEXTS_PER_ACCOUNT) return
+    this.#endOldest(accountId, isOver)
+    if (texts.isExceeded) this.#endOldest(texts.heaviest ?? '', () => texts.isExceeded)
+  }
+
+  /** Also with a transaction, if they keep texts. */
+  #endOldest(accountId: string, isOver: () => boolean): void {
+    for (const stream of this.#accounts.get(accountId)?.values() ?? []) {
+      if (!isOver()) return
       if (!stream.isBusy && stream.texts.length > 0) this.end(stream)
     }
   }
 
   /** @returns whether it was there */
-  #remove(account: Account, stream: HranaStream): boolean {
-    const isKnown = account.streams.delete(stream.id)
-    if (isKnown) account.characters -= lengthOf(stream.texts)
+  #remove({ id, accountId }: HranaStream): boolean {
+    this.#texts.delete(id)
+    const streams = this.#accounts.get(accountId)
+    const isKnown = streams?.delete(id) === true
+    if (streams?.size === 0) this.#accounts.delete(accountId)
     return isKnown
   }
 
   #expire(): void {
     this.#timer = undefined
-    const before = this.#clock.monotonic() - STREAM_IDLE_MS
-    for (const [accountId, account] of this.#accounts) {
-      for (const stream of account.streams.values()) {
+    const before = this.#clock.monotonic() - STREAM_BOUNDS.idleMs
+    for (const streams of this.#accounts.values())
+      for (const stream of streams.values()) {
         if (stream.usedAt > before) break
         if (stream.isBusy) continue
-        this.#remove(account, stream)
+        this.#remove(stream)
         if (stream.isHeld) this.#forgotten(stream)
       }
-      if (account.streams.size === 0) this.#accounts.delete(accountId)
-    }
-    if (this.#accounts.size > 0) this.#timer = this.#clock.setTimer(() => this.#expire(), STREAM_IDLE_MS / 10)
+    if (this.#accounts.size > 0)
+      this.#timer = this.#clock.setTimer(() => this.#expire(), STREAM_BOUNDS.idleMs / 10)
   }
 
   #sign(id: string, number: string, { accountId, cellId, access }: StreamOwner): string {
@@ -181,7 +185,7 @@ export class HranaStreams {
 }
 
 const UNKNOWN =
-  'The baton is of no stream that is open here: it was idle for 10 s, or was opened by another key, for another cell, or before this server was started'
+  'The baton is of no stream that is open here: it was idle for 10 s (hrana.idleMs), has made room for newer ones (hrana.perAccount, hrana.textsTotal), or was opened by another key, for another cell, or before this server was started'
 const USED = 'The baton was used before'
 
 function expired(why: string): CellError {

@@ -28,6 +28,7 @@ import {
 } from '../core/action.ts'
 import { fingerprintOf, IDEMPOTENCY_HEADER, parseIdempotencyKey } from '../core/idempotency.ts'
 import { checkIsHere } from '../forwarding/elsewhere.ts'
+import type { Listed } from '../forwarding/listed-elsewhere.ts'
 import { branchCell, decodeSource, sourceField } from './branch-actions.ts'
 import { logCellChange } from './change-log.ts'
 
@@ -103,7 +104,7 @@ export const listCells = accountActionWithQuery(
 
 /** A page of cells: of those that exist, or of those that were deleted. */
 export async function cellPage<D extends object>(
-  { store, limits }: HttpContext,
+  { store, limits, listed }: HttpContext,
   query: Query<'name' | 'deleted' | 'cursor' | 'limit'>,
   accountId: string | undefined,
   encode: (cell: CellRecord) => D,
@@ -112,13 +113,30 @@ export async function cellPage<D extends object>(
   const deleted = query.flag('deleted')
   const asked = { accountId, name: query.text('name'), deleted, cursor: query.text('cursor'), limit }
   const { cells, nextCursor } = store.cellRecords(definedOnly(asked))
-  const looks = await store.lookAt(cells.map(({ id }) => id))
-  const databases = cells.map((cell, i) => {
-    const { sizeBytes = 0, isQuarantined = false } = looks[i] ?? {}
-    const status = cell.deletedAt === null ? { status: statusOf(isQuarantined) } : {}
-    return { ...encode(cell), ...status, size_bytes: sizeBytes }
-  })
+  const ids = cells.map(({ id }) => id)
+  const [here, elsewhere] = await Promise.all([lookAtCells(store, ids), listed?.of(ids)])
+  const databases = cells.map((cell): D & Listed => ({
+    ...encode(cell),
+    ...(here[cell.id] as Listed),
+    ...elsewhere?.get(cell.id),
+  }))
   return { databases, next_cursor: nextCursor }
+}
+
+/** What only the node that has the cells can tell of them, by their ids. */
+export async function lookAtCells(
+  store: CellDirectory,
+  ids: readonly string[],
+): Promise<Record<string, Listed>> {
+  const looks = await store.lookAt(ids)
+  return Object.fromEntries(
+    ids.map((id, i) => {
+      const { sizeBytes = 0, isQuarantined = false } = looks[i] ?? {}
+      const isDeleted = store.findCell(id)?.deletedAt != null
+      const status = isDeleted ? {} : { status: statusOf(isQuarantined) }
+      return [id, { ...encodeStored(store, { id }), ...status, size_bytes: sizeBytes }]
+    }),
+  )
 }
 
 export const getCell = cellAction(async (call) => {
@@ -173,7 +191,7 @@ export function encodeListed(
 /** What this machine knows of what is stored of the cell, without a question to the object store. */
 function encodeStored(
   store: CellDirectory,
-  { id }: CellRecord,
+  { id }: Pick<CellRecord, 'id'>,
 ): Pick<DescribedCellDocument, 'backed_up_to' | 'last_stored_at' | 'last_proven'> {
   const proof = store.retention?.lastProven(id)
   return {

@@ -49,7 +49,10 @@ export class NodeServer {
     const clientErrors = new ClientErrors(application, order)
     const { cluster } = options
     const internal =
-      cluster && internalListener(cluster, (error, fields) => application.reportBug(error, fields))
+      cluster &&
+      internalListener(cluster, application.internalRoutes, (error, fields) =>
+        application.reportBug(error, fields),
+      )
     const take = (request: IncomingMessage, response: ServerResponse) =>
       order.take(request, response, () => start(request, response))
     const start = (request: IncomingMessage, response: ServerResponse) => {
@@ -144,6 +147,7 @@ export class NodeServer {
         // A server that was not listening is no failure here.
         this.#server.close(() => {
           deadline.cancel()
+          this.#application.close()
           resolve()
         })
       }

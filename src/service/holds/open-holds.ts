@@ -93,7 +93,7 @@ export class OpenHolds {
     const { heaviest } = this.#shares
     for (const [id, open] of this.#open) {
       if (open.accountId !== heaviest) continue
-      open.hold.end(transactionLost('too many transactions were open on this node'))
+      open.hold.end(transactionLost('too many transactions were open on this node (holds.total)'))
       this.#forget(id, open)
       return
     }
@@ -109,5 +109,10 @@ export class OpenHolds {
 
 function tooMany(usage: number, { perAccount: limit, idleMs }: HoldLimits): CellError {
   const has = `${usage} transactions of this account are open`
-  return overLimit('busy', has, { setting: 'the limit', limit, usage, retryAfterMs: idleMs }, TRY_LATER)
+  return overLimit(
+    'busy',
+    has,
+    { setting: 'holds.perAccount', limit, usage, retryAfterMs: idleMs },
+    TRY_LATER,
+  )
 }

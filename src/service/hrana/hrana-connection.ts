@@ -31,7 +31,7 @@ export class HranaConnection {
   /** Of a transaction that began with a savepoint, and ends with its release: those that are open. */
   #outermost: string[] | undefined
 
-  /** Whether running its requests again might do something twice. */
+  /** Something of its requests stays, whatever becomes of the rest: running them again would do it twice. */
   hasCommitted = false
 
   /** @param cell is asked for each statement */
@@ -166,8 +166,9 @@ export class HranaConnection {
   }
 
   #commit(): void {
-    this.hasCommitted = true
     this.#transactions.commit()
+    // Without a session this is a savepoint of a transaction that is not over yet.
+    this.hasCommitted = this.#context.session !== undefined
   }
 
   #savepoint(name: string): void {

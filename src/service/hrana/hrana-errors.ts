@@ -17,6 +17,7 @@ const STATEMENT_CODES: Partial<Record<CellErrorCode, string>> = {
   sql_too_long: 'SQLITE_TOOBIG',
   result_too_large: 'RESPONSE_TOO_LARGE',
   cell_full: 'SQLITE_FULL',
+  busy: 'SQLITE_BUSY',
 }
 /** Of errors that a whole request has. */
 const CODES: Partial<Record<CellErrorCode, string>> = { transaction_lost: 'STREAM_EXPIRED' }
@@ -51,11 +52,13 @@ export class HranaRefusal extends Error {
 /**
  * What a step, or a request of a pipeline, that failed is answered with.
  *
+ * @param hasCommitted something of the pipeline stays: its client has to be told of that
  * @returns undefined for an error that the whole pipeline has: nothing of it counts
  */
-export function stepErrorOf(error: unknown): HranaError | undefined {
+export function stepErrorOf(error: unknown, hasCommitted: boolean): HranaError | undefined {
   if (error instanceof HranaRefusal) return { message: error.message, code: error.code }
   if (!(error instanceof CellError)) return undefined
+  if (hasCommitted && error.kind !== 'internal') return hranaErrorOf(error, STATEMENT_CODES)
   // A full cell undoes the transaction, and a quota may give more room to a second run.
   if (error.details.sqliteCode === 'SQLITE_FULL' || ENDED.has(error.code)) return undefined
   const isOfStep = error.kind === 'request' || error.kind === 'conflict'

@@ -54,7 +54,7 @@ export function readHrana(
           texts: [...stored],
         })
       } catch (error) {
-        const runsOnce = session !== undefined && (wasOpen || connection.hasCommitted)
+        const runsOnce = wasOpen || connection.hasCommitted
         connection.abandon()
         throw runsOnce ? withoutRoom(error) : error
       }

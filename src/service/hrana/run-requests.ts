@@ -35,7 +35,7 @@ export function runPipeline(
       isClosed = request.type === 'close'
       return `{"type":"ok","response":${answer(connection, request, size)}}`
     } catch (error) {
-      return `{"type":"error","error":${written(error)}}`
+      return `{"type":"error","error":${written(error, connection)}}`
     }
   })
   return `[${results.join(',')}]`
@@ -135,7 +135,7 @@ function runSteps(connection: HranaConnection, steps: readonly HranaBatchStep[],
       outcomes.push(true)
       events.ran(result)
     } catch (error) {
-      events.failed(written(error), index)
+      events.failed(written(error, connection), index)
       outcomes.push(false)
     }
   }
@@ -173,8 +173,8 @@ function withoutParams(statement: HranaStatement): HranaStep {
 }
 
 /** @throws the error, if it is not of one step alone */
-function written(error: unknown): string {
-  const shown: HranaError | undefined = stepErrorOf(error)
+function written(error: unknown, { hasCommitted }: HranaConnection): string {
+  const shown: HranaError | undefined = stepErrorOf(error, hasCommitted)
   if (shown === undefined) throw error
   return JSON.stringify(shown)
 }

@@ -168,6 +168,8 @@ export class CellRun {
     out.flush()
     for (const [i, each] of sessions.entries()) {
       if (this.#database?.held !== undefined && !isOfHold(each)) this.#holdBack([each])
+      // Those who wait for the hold that has just ended go on before the next batch.
+      else if (this.#database?.holds.hasWaiters && !isOfHold(each)) continue
       // One runs anyway: or a cell's many reads would hold them up for good.
       else if (i === 0 || !runner.isOver()) this.#runSession(cell, each)
     }

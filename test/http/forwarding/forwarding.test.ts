@@ -442,6 +442,25 @@ describe('what was made at another node just now', () => {
   })
 })
 
+test('a list shows what the owners know of the cells, and waits for none that is away', async () => {
+  await ask('/v1/databases/{cell}/backup', { method: 'POST', body: '{}' })
+  const listed = async () => {
+    const { databases } = (await ask('/v1/databases')).json as { databases: { id: string }[] }
+    return databases.find(({ id }) => id === bench.cell)
+  }
+  expect(await listed()).toMatchObject({ size_bytes: expect.any(Number), status: 'ok' })
+  const server = http.createServer((_request, response) => {
+    response.end(JSON.stringify({ [bench.cell]: { size_bytes: 12_345, status: 'quarantined' } }))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => void server.close())
+  const { port: other } = server.address() as AddressInfo
+  front.give({ nodeId: owner.self.nodeId, address: `http://127.0.0.1:${other}` })
+  expect(await listed()).toMatchObject({ size_bytes: 12_345, status: 'quarantined' })
+  front.give({ nodeId: owner.self.nodeId, address: 'http://127.0.0.1:1' })
+  expect(await listed()).toBeDefined()
+})
+
 describe('a new cell', () => {
   test('is made by a node that has ranges', async () => {
     const got = await ask('/v1/databases', { method: 'POST', body: '{"name":"acme"}' })

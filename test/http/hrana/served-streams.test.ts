@@ -63,9 +63,16 @@ test('an account that stores its quota of bytes grows by no pipeline, and by no 
   const { baton } = await send(cell, [execute('BEGIN'), execute('SELECT 1')])
   const held = await send(cell, [blob(600_000)], baton)
   expect([held.status, held.code]).toEqual([507, 'SQLITE_FULL'])
+  // What was committed before, in the same request, stays, and the answer says so.
+  const small = await send(cell, [execute('BEGIN'), blob(1)])
+  const behind = await send(cell, [execute('COMMIT'), blob(600_000), close], small.baton)
+  expect([behind.status, behind.body.match(/"type":"(ok|error)"|SQLITE_[A-Z]+/g)]).toEqual([
+    200,
+    ['"type":"ok"', '"type":"error"', 'SQLITE_FULL', '"type":"ok"'],
+  ])
   // Another cell of the account still serves.
   const other = { ...cell, ...(await newCell(cell.node)) }
   expect((await send(other, [execute('CREATE TABLE t (v)'), close])).status).toBe(200)
   const { body } = await send(cell, [execute('SELECT count(*) FROM t'), close])
-  expect(body).toContain('"value":"1"')
+  expect(body).toContain('"value":"2"')
 })

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { STREAMS_PER_ACCOUNT } from '../../../src/http/hrana/hrana-streams.ts'
+import { STREAM_BOUNDS } from '../../../src/http/hrana/hrana-streams.ts'
 import { Bench, type Reply } from '../../support/http/bench.ts'
 import { viaFetch } from '../../support/http/transports.ts'
 
@@ -199,7 +199,7 @@ describe('a stream', () => {
     const held = await ok({ requests: begin })
     const oldest = await ok({ requests: [execute('SELECT 1')] })
     let newest = oldest
-    for (let i = 0; i < STREAMS_PER_ACCOUNT; i++) newest = await ok({ requests: [] })
+    for (let i = 0; i < STREAM_BOUNDS.perAccount; i++) newest = await ok({ requests: [] })
     expect(await refusal({ baton: oldest.baton, requests: [] })).toEqual(EXPIRED)
     await ok({ baton: newest.baton, requests: [] })
     bench.clock.pass(-1)
@@ -241,6 +241,20 @@ describe('a transaction that is open', () => {
     const waits = ok({ requests: [execute("INSERT INTO t VALUES ('waits')"), { type: 'close' }] })
     await ok({ baton, requests: [execute('COMMIT'), { type: 'close' }] })
     await waits
+    expect(rows()).toEqual([{ v: 'held' }, { v: 'waits' }])
+  })
+
+  test('that others wait for is committed also if the same request goes on: what would begin the next one is refused by itself', async () => {
+    table()
+    const { baton } = await ok({ requests: begin })
+    const waits = ok({ requests: [execute('BEGIN'), execute("INSERT INTO t VALUES ('waits')")] })
+    await ok({ requests: [execute('SELECT 1'), { type: 'close' }] })
+    const insert = execute("INSERT INTO t VALUES ('behind')")
+    const requests = [execute('COMMIT'), insert, execute('BEGIN'), execute('SELECT 1'), { type: 'close' }]
+    const { json } = await post({ baton, requests })
+    const isBusy = { error: { code: 'SQLITE_BUSY' } }
+    expect(json).toMatchObject({ results: [{ type: 'ok' }, isBusy, isBusy, { type: 'ok' }, { type: 'ok' }] })
+    await ok({ baton: (await waits).baton, requests: [execute('COMMIT'), { type: 'close' }] })
     expect(rows()).toEqual([{ v: 'held' }, { v: 'waits' }])
   })
 
