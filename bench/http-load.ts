@@ -6,7 +6,7 @@ export interface Load {
   method: 'GET' | 'PUT' | 'POST'
   /** By default an entry with another value each time. `$n` in it stands for a number that comes once, `$k` for one below 1,000. */
   body?: string
-  /** Taken in turn. */
+  /** Taken in turn. A PUT without a pace goes on until each had one: what reads them afterwards finds all. */
   paths: string[]
   /** Of each path; by default the address. */
   hosts?: string[]
@@ -38,8 +38,10 @@ async function run(load: Load): Promise<LoadResult> {
   const until = started + load.durationMs
   const times: number[] = []
   const pace = load.perSecond === undefined ? AT_ONCE : new Pace(load.perSecond, until)
+  const least = load.method === 'PUT' && load.perSecond === undefined ? load.paths.length : 0
+  const isOver = (now: number) => now >= until && times.length >= least
   await Promise.all(
-    Array.from({ length: load.connections }, () => ask(load.port, requests(load), until, times, pace)),
+    Array.from({ length: load.connections }, () => ask(load.port, requests(load), isOver, times, pace)),
   )
   const seconds = (performance.now() - started) / 1_000
   times.sort((a, b) => a - b)
@@ -122,7 +124,13 @@ function requests({ method, paths, hosts, headers, body: given }: Load): () => s
 
 const ANSWER_BYTES_MAX = 65_536
 
-function ask(port: number, next: () => string, until: number, times: number[], turns: Turns): Promise<void> {
+function ask(
+  port: number,
+  next: () => string,
+  isOver: (now: number) => boolean,
+  times: number[],
+  turns: Turns,
+): Promise<void> {
   return new Promise((resolve, reject) => {
     const buffer = Buffer.allocUnsafe(ANSWER_BYTES_MAX)
     let received = ''
@@ -143,8 +151,8 @@ function ask(port: number, next: () => string, until: number, times: number[], t
       received = ''
       const now = performance.now()
       times.push(now - sent)
-      if (now < until) turns.wait(send)
-      else socket.end(resolve)
+      if (isOver(now)) socket.end(resolve)
+      else turns.wait(send)
       return true
     }
     const socket = net.connect({ port, host: '127.0.0.1', noDelay: true, onread: { buffer, callback } })

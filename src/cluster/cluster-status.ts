@@ -1,3 +1,8 @@
+import { levelingMove } from './assignment/balance.ts'
+import type { Handovers } from './assignment/handovers.ts'
+import type { Membership } from './membership/membership.ts'
+import type { NodeRow, NodeTable } from './membership/node-table.ts'
+
 /** What a node knows of itself alone. */
 export interface NodeReport {
   /** For how long it may still answer. */
@@ -44,4 +49,46 @@ export interface ClusterStatus {
   postgres_version: number | null
   nodes: NodeStatus[]
   taken_over: TakenNode[]
+}
+
+interface StatusParts {
+  node: string
+  assignment: number
+  catalogVersion: number
+  table: NodeTable
+  membership: Membership | undefined
+  handovers: Handovers
+  reportOf(node: NodeRow): Promise<NodeReport | null>
+  takenOver: TakenNode[]
+}
+
+/** Asks PostgreSQL and all nodes. */
+export async function statusOf(parts: StatusParts): Promise<ClusterStatus> {
+  const { node: self, assignment, catalogVersion, table, membership, handovers, reportOf, takenOver } = parts
+  const listed = await table.list().catch(() => undefined)
+  const nodes = listed?.nodes ?? membership?.nodes ?? []
+  const head = listed?.head.version ?? membership?.head?.version ?? catalogVersion
+  const ranges = new Map(handovers.loads(nodes).map((each) => [each.id, each.ranges]))
+  const alive = nodes.filter(({ state }) => state === 'alive')
+  return {
+    node: self,
+    assignment,
+    catalog_version: catalogVersion,
+    postgres_version: listed?.head.version ?? null,
+    level: levelingMove(handovers.loads(alive)) === undefined,
+    nodes: await Promise.all(
+      nodes.map(async (node) => ({
+        id: node.id,
+        address: node.address,
+        state: node.state,
+        ranges: ranges.get(node.id) ?? 0,
+        busy_cells: node.busyCells,
+        silent_ms: Math.round(membership?.watcher.silentMs(node.id) ?? 0),
+        behind: Math.max(0, head - (node.id === self ? catalogVersion : node.seenVersion)),
+        started_at: new Date(node.startedAt).toISOString(),
+        report: await reportOf(node),
+      })),
+    ),
+    taken_over: takenOver,
+  }
 }

@@ -32,6 +32,12 @@ export class Peers {
     return (await this.#calls.call(address, 'ping', {}, { timeoutMs: PING_MS })) as PingAnswer
   }
 
+  /** What the node itself says; undefined if it does not answer, or if another one does. */
+  async pingNode({ id, address }: { id: string; address: string }): Promise<PingAnswer | undefined> {
+    const answer = await this.ping(address).catch(() => undefined)
+    return answer?.node_id === id ? answer : undefined
+  }
+
   /** Whether a node reaches another one at its address. */
   async reaches(through: string, address: string, nodeId: string): Promise<boolean> {
     const body = { address, node_id: nodeId }
@@ -54,4 +60,3 @@ export class Peers {
     await this.#calls.call(address, command, {}, { timeoutMs: COMMAND_MS })
   }
 }
-

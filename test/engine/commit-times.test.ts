@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { COMMIT_TIMES_MAX, CommitTimes } from '../../src/engine/wal/commit-times.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { openTestDatabase } from '../support/open-test-database.ts'
@@ -100,7 +100,31 @@ test('the memory is bounded: past it, every second entry goes, and the last one 
   const taken = times.take()
   expect(taken.length).toBeLessThan(COMMIT_TIMES_MAX / 2 + 20)
   expect(taken.at(-1)).toEqual([COMMIT_TIMES_MAX + 10, COMMIT_TIMES_MAX + 10])
-  for (const [frames, time] of taken) expect(frames).toBe(time)
+  // Each commit was made in the millisecond of its number. An entry has the time of the first of its commits: none is later than it was made.
+  for (const [i, [, time]] of taken.entries()) expect(time).toBe((taken[i - 1]?.[0] ?? 0) + 1)
+})
+
+test('commits of a log that could not be read for a while get the time of the first of them: none is later than it was made', () => {
+  const log = new CountedLog()
+  const clock = new FakeClock(1_000)
+  const { times, commit } = timesOf(log, clock)
+  const fails = () => {
+    throw new Error('EIO')
+  }
+  commit()
+  const read = vi.spyOn(log, 'frames').mockImplementation(fails)
+  clock.advance(5)
+  commit()
+  read.mockRestore()
+  clock.advance(5)
+  commit()
+  clock.advance(1)
+  commit()
+  expect(times.take()).toEqual([
+    [2, 1_000],
+    [3, 1_010],
+    [4, 1_011],
+  ])
 })
 
 test('the first commit is told once, until somebody has taken note of it', () => {

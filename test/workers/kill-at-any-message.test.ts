@@ -251,3 +251,48 @@ test.each<[what: string, cells: string[][], keys: boolean, slice?: number, optio
     }
   },
 )
+
+test('a worker can be killed before and after all that it writes of the COMMIT of a held transaction, also of one whose log begins again: its answer says what is there (invariants 1, 8)', async () => {
+  for (const options of [{}, AFTER_EACH_COMMIT]) {
+    const home = tempDirectory('cellstore-kill')
+    const first = new BatchWorker(path.join(home, 'first'), options)
+    const id = newCellId()
+    first.cells.files.write(id)
+    for (const text of SCHEMA) first.sql(id, text)
+    const operation = (operation: CellOperation): Told => {
+      const [[told]] = operationsOf({ [id]: [''] }) as [[Told]]
+      return Object.assign(told, { operation })
+    }
+    const hold = { id: 'held', isOpen: true }
+    await first.run([[operation({ op: 'hold', step: 'begin', hold: { ...hold, isOpen: false } })]])
+    await first.run([[operation({ op: 'sql', sql: insert(1), hold })]])
+    const commit = () => operation({ op: 'hold', step: 'commit', hold })
+    const messages: BatchMessage[] = []
+    const kills: { place: string; told: number }[] = []
+    const copyFiles = () => {
+      const place = path.join(home, `kill-${kills.length}`)
+      execFileSync('cp', ['-r', first.directory, place])
+      kills.push({ place, told: messages.length })
+    }
+    first.onWrite = (written) => {
+      copyFiles()
+      messages.push(...written)
+      copyFiles()
+    }
+    await first.run([[commit()]])
+    first.close()
+    const found: number[] = []
+    for (const { place, told } of kills) {
+      for (const file of fs.readdirSync(place, { recursive: true, encoding: 'utf8' }))
+        if (file.endsWith('-shm')) fs.rmSync(path.join(place, file))
+      const asked = commit()
+      const next = await recover(place, [[asked]], messages.slice(0, told))
+      const rows = next.sql(id, 'SELECT n FROM t') as unknown[]
+      found.push(rows.length)
+      const lost = { ok: false, error: { code: 'transaction_lost' } }
+      expect(asked.outcomes).toMatchObject([rows.length === 1 ? { ok: true } : lost])
+      next.close()
+    }
+    expect(new Set(found)).toEqual(new Set([0, 1]))
+  }
+})

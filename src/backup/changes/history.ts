@@ -22,6 +22,8 @@ export interface History {
   newest: number
   /** Segments up to this one are in versions, or will be: none of them may grow. */
   sealed: number
+  /** When the version was cut that has sealed them: what is in later ones was committed after it. Rows of earlier versions lack it. */
+  sealedAt?: number | undefined
   /** The database file as our own last checkpoint left it. */
   database: FileFingerprint
   /** The version is stored with which it begins: what follows can be restored. */
@@ -136,18 +138,20 @@ export class UnshippedTimes {
   /**
    * Of the log's frames after `from`, up to `to`; the last entry has `to`.
    *
-   * @param now the time of commits that nobody has timed, unless later ones have an earlier time
+   * @param untimed the time of commits that nobody has timed, as far as it is between those of their neighbours
    */
-  between(sequence: number, from: number, to: number, now: number): CommitTime[] {
+  between(sequence: number, from: number, to: number, untimed: number): CommitTime[] {
     const known = this.#entries
       .filter(([of, frames]) => of === sequence && frames > from && frames <= to)
       .map(([, frames, time]): CommitTime => [frames, time])
     if (known.at(-1)?.[0] === to) return known
     const end = { sequence, frames: to }
-    const next = this.#entries.find(([of, frames]) => isBefore(end, { sequence: of, frames }))
-    const last: CommitTime = [to, next?.[2] ?? now]
-    if (next === undefined) this.add(sequence, [last])
-    return [...known, last]
+    const after = this.#entries.findIndex(([of, frames]) => isBefore(end, { sequence: of, frames }))
+    const at = after === -1 ? this.#entries.length : after
+    const next = this.#entries[at]?.[2] ?? Number.POSITIVE_INFINITY
+    const time = Math.max(this.#entries[at - 1]?.[2] ?? 0, Math.min(untimed, next))
+    this.#entries.splice(at, 0, [sequence, to, time])
+    return [...known, [to, time]]
   }
 
   /** When the commit was made that ends at the place, if it is not known to be shipped. */

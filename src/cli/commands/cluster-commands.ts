@@ -32,7 +32,10 @@ function addStatus(cluster: Command): void {
     .description(
       'Shows the nodes with their ranges of cells, for how long they may still answer, how far their catalogs and backups are behind, and which nodes were taken over of late.',
     )
-    .addHelpText('after', examples('cellstore cluster status', "cellstore cluster status --json | jq '.nodes[].ranges'"))
+    .addHelpText(
+      'after',
+      examples('cellstore cluster status', "cellstore cluster status --json | jq '.nodes[].ranges'"),
+    )
   addStoreFlags(command).action((flags: StoreFlags) =>
     withNode(flags, async (client) => printResult(await client.cluster(), flags.json, showCluster)),
   )
@@ -51,7 +54,9 @@ function addDrain(cluster: Command): void {
     withNode(flags, async (client) => {
       await client.drainNode({ node })
       const isOf = ({ id, address }: NodeStatus) => id.startsWith(node) || address === node
-      const status = await untilSettled(client, systemClock, ({ nodes }) => nodes.filter(isOf).every(({ ranges }) => ranges === 0))
+      const status = await untilSettled(client, systemClock, ({ nodes }) =>
+        nodes.filter(isOf).every(({ ranges }) => ranges === 0),
+      )
       printResult(status, flags.json, showCluster)
     }),
   )
@@ -88,7 +93,9 @@ function addLeave(cluster: Command): void {
     withNode(flags, async (client) => {
       await client.leaveCluster({ last })
       printResult({ left: true }, flags.json, () =>
-        last === true ? 'the node stops; start it without --cluster' : 'the node hands over its cells, and stops',
+        last === true
+          ? 'the node stops; start it without --cluster'
+          : 'the node hands over its cells, and stops',
       )
     }),
   )
@@ -144,7 +151,18 @@ function showCluster(status: ClusterStatus): string {
     String(node.behind),
     `${(node.silent_ms / 1_000).toFixed(1)}s`,
   ])
-  const headings = ['NODE', 'ADDRESS', 'STATE', 'RANGES', 'BUSY CELLS', 'MOVING', 'LEASE', 'BACKUP LAG', 'BEHIND', 'SILENT']
+  const headings = [
+    'NODE',
+    'ADDRESS',
+    'STATE',
+    'RANGES',
+    'BUSY CELLS',
+    'MOVING',
+    'LEASE',
+    'BACKUP LAG',
+    'BEHIND',
+    'SILENT',
+  ]
   const lost = taken_over.map(
     ({ node, at, lost_from, lost_until }) =>
       `${node} was taken over at ${at}; what it acknowledged ${lost_from === null ? 'shortly before' : `between ${lost_from} and`} ${lost_until} is lost, except in the durability remote`,
@@ -160,5 +178,9 @@ function reportCells({ report }: NodeStatus): [moving: string, lease: string, la
   if (report === null) return ['?', 'no answer', '?']
   const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)}s`
   const { ranges_moving, lease_ms, backup_lag_ms } = report
-  return [String(ranges_moving), lease_ms > 0 ? seconds(lease_ms) : 'NONE', backup_lag_ms === null ? '-' : seconds(backup_lag_ms)]
+  return [
+    String(ranges_moving),
+    lease_ms > 0 ? seconds(lease_ms) : 'NONE',
+    backup_lag_ms === null ? '-' : seconds(backup_lag_ms),
+  ]
 }

@@ -1,8 +1,8 @@
-import type { ClusterStatus } from '../../cluster/cluster-status.ts'
 import type { Readable } from 'node:stream'
 import type { BackupKind, BackupOptions } from '../../backup/versions/backup-types.ts'
 import type { Clock } from '../../base/clock.ts'
 import { OPERATIONS } from '../../client/operations.generated.ts'
+import type { ClusterStatus } from '../../cluster/cluster-status.ts'
 import type { AccountDocument, AccountPageDocument } from '../../http/answers/account-answers.ts'
 import type { RevokedKeyDocument } from '../../http/answers/api-key-answers.ts'
 import type {

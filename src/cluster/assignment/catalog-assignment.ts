@@ -43,7 +43,10 @@ export class CatalogAssignment {
       } catch (err) {
         if (!isCellError(err, 'cluster_unavailable')) throw err
         if (failures === 0)
-          this.#log.warn({ err, assignment: assignment.n }, 'the other nodes do not know yet who has which cells; trying again')
+          this.#log.warn(
+            { err, assignment: assignment.n },
+            'the other nodes do not know yet who has which cells; trying again',
+          )
       }
       await delay(this.#clock, backOffMs(failures, BACK_OFF))
     }

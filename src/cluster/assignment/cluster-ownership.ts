@@ -143,7 +143,9 @@ export class ClusterOwnership implements Ownership {
     const free = areAll ? this.#ownList : this.#ownList.filter((range) => !this.#isMoving(range))
     const range = free[Math.floor(this.#parts.random() * free.length)]
     if (range !== undefined) return withRange(newCellId(), range)
-    throw new CellError('cell_moving', 'This node has no cells of its own just now.', { retryAfterMs: RETRY_MS })
+    throw new CellError('cell_moving', 'This node has no cells of its own just now.', {
+      retryAfterMs: RETRY_MS,
+    })
   }
 
   #isMoving(range: number): boolean {

@@ -36,7 +36,8 @@ export class Handovers {
   loads(nodes: readonly NodeRow[] = this.#parts.alive()): NodeLoad[] {
     const { assignment } = this.#parts.ownership
     const owned = new Map<string, number>()
-    for (const owner of assignment === undefined ? [] : ownersOf(assignment)) owned.set(owner, (owned.get(owner) ?? 0) + 1)
+    for (const owner of assignment === undefined ? [] : ownersOf(assignment))
+      owned.set(owner, (owned.get(owner) ?? 0) + 1)
     return nodes.map(({ id, busyCells }) => ({ id, busyCells, ranges: owned.get(id) ?? 0 }))
   }
 
@@ -76,7 +77,10 @@ export class Handovers {
     const own = alive().filter(({ id }) => id === self)
     const nodes = isHeir || takers.length === 0 ? [...takers, ...own] : takers
     return (ranges) => {
-      const shared = shareOut(ranges, nodes.length > 0 ? this.loads(nodes) : [{ id: self, ranges: 0, busyCells: 0 }])
+      const shared = shareOut(
+        ranges,
+        nodes.length > 0 ? this.loads(nodes) : [{ id: self, ranges: 0, busyCells: 0 }],
+      )
       return new Map([...shared].map(([id, each]) => [this.#target(id), each]))
     }
   }
@@ -118,7 +122,8 @@ export class Handovers {
 
   #busyIn(): (range: number) => number {
     const busy = new Map<number, number>()
-    for (const cellId of this.#parts.busyCells()) busy.set(rangeOf(cellId), (busy.get(rangeOf(cellId)) ?? 0) + 1)
+    for (const cellId of this.#parts.busyCells())
+      busy.set(rangeOf(cellId), (busy.get(rangeOf(cellId)) ?? 0) + 1)
     return (range) => busy.get(range) ?? 0
   }
 }

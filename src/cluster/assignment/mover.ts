@@ -1,7 +1,7 @@
 import { type BackOff, backOffMs } from '../../base/async/back-off.ts'
 import { type Clock, delay } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
-import { afterMoves, type Assignment, type Move } from '../../catalog/assignment/assignment.ts'
+import { type Assignment, afterMoves, type Move } from '../../catalog/assignment/assignment.ts'
 import { CellError } from '../../errors.ts'
 import type { CellHost, TenureEnd } from '../../store/cell-host.ts'
 import type { AssignmentLog } from '../../store/start/assignment-log.ts'

@@ -2,7 +2,9 @@ import { type Assignment, type RangeSpan, spansOf } from '../../catalog/assignme
 
 /** A node's ranges, ascending. */
 export function rangesOf(assignment: Assignment, node: string): number[] {
-  return spansOf(assignment, node).flatMap(({ lo, hi }) => Array.from({ length: hi - lo + 1 }, (_, i) => lo + i))
+  return spansOf(assignment, node).flatMap(({ lo, hi }) =>
+    Array.from({ length: hi - lo + 1 }, (_, i) => lo + i),
+  )
 }
 
 /** The node of each range. */

@@ -30,11 +30,7 @@ export function momentOf(clock: Clock): Moment {
 
 /** Milliseconds since then, by the clock that counts most. */
 function elapsedMs(since: Moment, now: Moment): number {
-  return Math.max(
-    now.monotonic - since.monotonic,
-    now.wall - since.wall,
-    now.sinceBoot - since.sinceBoot,
-  )
+  return Math.max(now.monotonic - since.monotonic, now.wall - since.wall, now.sinceBoot - since.sinceBoot)
 }
 
 /**

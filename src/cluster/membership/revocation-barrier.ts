@@ -20,6 +20,8 @@ interface BarrierParts {
   withinMs: number
   /** Asks a node for the version that it has once it has that one. @throws if it does not answer in time */
   confirm(node: NodeRow, version: number): Promise<number>
+  /** @throws `not_serving` without a lease */
+  mayAnswer(): void
 }
 
 /**
@@ -31,6 +33,13 @@ export class RevocationBarrier {
 
   constructor(parts: BarrierParts) {
     this.#parts = parts
+  }
+
+  /** For each change that was committed: waits if it admits less than before. @throws as {@link pass} */
+  async committed(version: number, rows: readonly ChangedRow[]): Promise<void> {
+    if (!isRevocation(rows)) return
+    await this.pass(version)
+    this.#parts.mayAnswer()
   }
 
   /** @throws `not_serving` if a node does neither in time: the change is made, and that node may not know it */
@@ -71,7 +80,12 @@ export function isRevocation(rows: readonly ChangedRow[]): boolean {
   return rows.some(({ table, content }) => {
     if (table !== 'api_keys' && table !== 'accounts') return false
     if (content === null) return true
-    const { revoked_at, retires_at, expires_at, suspended_at } = JSON.parse(content) as Record<string, unknown>
-    return [revoked_at, retires_at, expires_at, suspended_at].some((each) => each !== undefined && each !== null)
+    const { revoked_at, retires_at, expires_at, suspended_at } = JSON.parse(content) as Record<
+      string,
+      unknown
+    >
+    return [revoked_at, retires_at, expires_at, suspended_at].some(
+      (each) => each !== undefined && each !== null,
+    )
   })
 }

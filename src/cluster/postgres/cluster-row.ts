@@ -9,7 +9,9 @@ export interface ClusterRow {
 }
 
 export async function readClusterRow(database: Database): Promise<ClusterRow> {
-  const [row] = await database.query<ClusterRow>('SELECT store_id, secret FROM cellstore.cluster WHERE id = 1')
+  const [row] = await database.query<ClusterRow>(
+    'SELECT store_id, secret FROM cellstore.cluster WHERE id = 1',
+  )
   return row ?? { store_id: null, secret: '' }
 }
 
@@ -17,6 +19,7 @@ export async function readClusterRow(database: Database): Promise<ClusterRow> {
 export async function dissolve(database: Database): Promise<void> {
   await database.transaction([], async (transaction) => {
     await transaction.query('UPDATE cellstore.cluster SET store_id = NULL, incarnation = NULL WHERE id = 1')
-    for (const table of ['rows', 'versions', 'nodes']) await transaction.query(`DELETE FROM cellstore.${table}`)
+    for (const table of ['rows', 'versions', 'nodes'])
+      await transaction.query(`DELETE FROM cellstore.${table}`)
   })
 }

@@ -43,7 +43,14 @@ export class PostgresNodeTable implements NodeTable {
     return joined.length > 0
   }
 
-  async beat({ id, epoch, counter, seenVersion, stampBound, busyCells }: Beat): Promise<HeadSeen | undefined> {
+  async beat({
+    id,
+    epoch,
+    counter,
+    seenVersion,
+    stampBound,
+    busyCells,
+  }: Beat): Promise<HeadSeen | undefined> {
     const [answer] = await this.#database.query<StoredHead & { beaten: boolean }>(
       `WITH beaten AS (
          UPDATE cellstore.nodes SET counter = $3, seen_version = $4, stamp_bound = $5, busy_cells = $6

@@ -1,17 +1,15 @@
+import { FIRST_KEY_PENDING } from '../../auth/first-key.ts'
 import type { ObjectStore } from '../../backup/object-store/object-store.ts'
 import { readIdentity } from '../../backup/versions/identity/store-identity.ts'
-import { FIRST_KEY_PENDING } from '../../auth/first-key.ts'
 import { type Clock, delay } from '../../base/clock.ts'
 import { exists, makeDirectory } from '../../base/files/durable-files.ts'
-import { newCellId, StorePaths } from '../../base/files/store-paths.ts'
+import { newCellId, type StorePaths } from '../../base/files/store-paths.ts'
 import type { Log } from '../../base/log.ts'
 import type { Assignment } from '../../catalog/assignment/assignment.ts'
 import { Catalog } from '../../catalog/catalog.ts'
 import { DirectoryLock, endLeftWorkers } from '../../catalog/directory-lock.ts'
 import { openConnection } from '../../engine/sqlite.ts'
 import { CellError } from '../../errors.ts'
-import { endUnfinished, setAside } from '../../store/start/set-aside.ts'
-import { CATALOG_SCHEMA } from '../../store/store-core.ts'
 import {
   identityOfLoneStore,
   type NodeIdentity,
@@ -19,6 +17,8 @@ import {
   readNodeIdentity,
   writeNodeIdentity,
 } from '../../store/start/node-identity.ts'
+import { endUnfinished, setAside } from '../../store/start/set-aside.ts'
+import { CATALOG_SCHEMA } from '../../store/store-core.ts'
 
 /** Another first node has claimed the bucket, and has not entered its store in PostgreSQL yet. */
 const FIRST_NODE_MS = 10_000

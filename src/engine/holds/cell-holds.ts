@@ -6,6 +6,7 @@ import type { Transactions } from '../commits/transactions.ts'
 import { mayOnlyRead } from '../statements/statement-runner.ts'
 import type { Checkpoints } from '../wal/checkpoints.ts'
 import type { CommitTimes } from '../wal/commit-times.ts'
+import type { WalEnd } from '../wal/wal-end.ts'
 import type { CellAccess, OpenCell } from './cell-access.ts'
 import { CommittedReader, type ReadCell, type ReaderEvents } from './committed-reader.ts'
 import { HeldAccess } from './held-access.ts'
@@ -17,6 +18,7 @@ export interface HoldingCell extends CellAccess, ReadCell {
   held: Hold | undefined
   /** As of `CellDatabase`. */
   pins: number
+  walEnd(): WalEnd
   readonly checkpoints: Pick<Checkpoints, 'state' | 'frames' | 'readerEnded'>
   readonly times: CommitTimes | undefined
 }
@@ -133,6 +135,7 @@ export class CellHolds {
     changing()
     const { frames, checkpointed } = cell.checkpoints.state()
     cell.times?.counted(frames)
+    const before = cell.walEnd()
     transactions.enter()
     // If all of them are in the database, the transaction may begin the log again.
     this.#frames = frames > checkpointed ? frames : 0
@@ -140,6 +143,7 @@ export class CellHolds {
     const bytesMax = this.#walBytes() + walBytesMax
     const hold = new Hold(bounds, {
       transactions,
+      before,
       fault: () => {
         if (state.isTransactionLost) return transactionEnded()
         return this.#walBytes() > bytesMax ? transactionTooLarge(walBytesMax) : undefined
@@ -171,6 +175,7 @@ export class CellHolds {
     }
     const hold = new Hold(bounds, {
       transactions,
+      before: undefined,
       fault: () => undefined,
       setHeld() {},
       translate: this.#parts.translate,

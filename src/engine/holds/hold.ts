@@ -1,6 +1,7 @@
 import type { Clock, Timer } from '../../base/clock.ts'
 import { CellError } from '../../errors.ts'
 import type { Transactions } from '../commits/transactions.ts'
+import type { WalEnd } from '../wal/wal-end.ts'
 
 /** How long a hold may be open. */
 export interface HoldBounds {
@@ -16,6 +17,8 @@ export interface HoldBounds {
 /** The connection of a hold, in the transaction. */
 export interface HoldConnection {
   transactions: Transactions
+  /** As in {@link Hold}. */
+  before: WalEnd | undefined
   /** Why it must end, after something has run in it: undefined if it goes on. */
   fault(): CellError | undefined
   /** Nobody else may use the connection, or the hold is about to. */
@@ -38,6 +41,8 @@ export interface HoldConnection {
 export class Hold {
   /** Resolves when it has ended, in whatever way. */
   readonly over: Promise<void>
+  /** Where the WAL ended at its BEGIN: shows whether it was committed. Undefined if it only reads. */
+  readonly before: WalEnd | undefined
   readonly #bounds: HoldBounds
   readonly #connection: HoldConnection
   readonly #resolve: () => void
@@ -57,6 +62,7 @@ export class Hold {
     this.#resolve = resolve
     this.#bounds = bounds
     this.#connection = connection
+    this.before = connection.before
     this.#usedAt = bounds.clock.monotonic()
     this.#deadline = this.#usedAt + bounds.timeoutMs
     connection.setHeld(true)

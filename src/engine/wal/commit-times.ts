@@ -1,6 +1,6 @@
 import type { Clock } from '../../base/clock.ts'
 
-/** The log had so many frames when the millisecond (epoch) was over. */
+/** The log had so many frames when the millisecond (epoch) was over, or a little later: no commit is later than it was made. */
 export type CommitTime = [frames: number, time: number]
 
 /** The write-ahead log of an open cell. */
@@ -38,6 +38,8 @@ export class CommitTimes {
   #last: number
   /** The commits of that millisecond have no entry yet. */
   #isOpen = false
+  /** The millisecond of the first of them. */
+  #openSince = 0
   /** How many frames the log has after the newest commit, if somebody has asked since. */
   #frames: number | undefined
 
@@ -63,6 +65,7 @@ export class CommitTimes {
     const now = Math.max(this.#clock.now(), this.#last)
     // It began in the millisecond of the commits before it, and has ended in a later one.
     if (this.#isOpen && now > this.#last) this.#closeBeforeCommit()
+    if (!this.#isOpen) this.#openSince = now
     this.#last = now
     this.#isOpen = true
     this.#frames = undefined
@@ -103,9 +106,8 @@ export class CommitTimes {
     if (this.#frames === undefined && this.#log.inTransaction) return
     try {
       this.#add(this.#frames ?? this.#log.frames())
-      this.#isOpen = false
     } catch {
-      // It stays open: its commits get the time of the next ones.
+      // It stays open: the next commits get its time.
     }
   }
 
@@ -113,18 +115,22 @@ export class CommitTimes {
     try {
       this.#add(this.#frames ?? this.#log.framesBefore(this.#log.frames()))
     } catch {
-      // They get the time of the commit that follows them.
+      // The commit that follows them gets their time.
     }
   }
 
   #add(frames: number): void {
+    this.#isOpen = false
     if (frames <= (this.#entries.at(-1)?.[0] ?? 0)) return
-    this.#entries.push([frames, this.#last])
+    this.#entries.push([frames, this.#openSince])
     if (this.#entries.length > COMMIT_TIMES_MAX) this.#entries = thinned(this.#entries)
   }
 }
 
-/** Every second entry: the commits of the others get the time of the next one that stays. */
-export function thinned<T>(entries: readonly T[]): T[] {
-  return entries.filter((_, i) => (entries.length - 1 - i) % 2 === 0)
+/** Every second entry: its commits get the time of the entry before it, whose commits it has from here on. */
+export function thinned<T extends number[]>(entries: readonly T[]): T[] {
+  const kept = (i: number) => (entries.length - 1 - i) % 2 === 0
+  return entries.flatMap((entry, i) =>
+    kept(i) ? [entry.with(-1, entries[i - 1]?.at(-1) ?? (entry.at(-1) as number)) as T] : [],
+  )
 }

@@ -1,4 +1,5 @@
 import type { Hold } from '../../engine/holds/hold.ts'
+import type { WalEnd } from '../../engine/wal/wal-end.ts'
 import { CellError } from '../../errors.ts'
 import type { Cell, HeldCell } from '../../store/open/cell.ts'
 
@@ -10,8 +11,8 @@ export interface SessionHold {
 
 export interface SessionParts {
   begin(readOnly: boolean): SessionHold
-  /** What follows may be committed. */
-  committing(): void
+  /** What follows may be committed. @param before as in `Hold` */
+  committing(before: WalEnd | undefined): void
   /** It was. */
   committed(): void
 }
@@ -57,7 +58,7 @@ export class CellSession {
   commit(): void {
     const { hold } = this.#transaction
     this.#open = undefined
-    this.#parts.committing()
+    this.#parts.committing(hold.before)
     hold.commit()
     this.#parts.committed()
   }

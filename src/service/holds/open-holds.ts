@@ -2,6 +2,7 @@ import { LruCache } from '../../base/lru-cache.ts'
 import { overLimit, TRY_LATER } from '../../base/options/over-limit.ts'
 import { FairShares } from '../../engine/commits/fair-shares.ts'
 import { transactionLost } from '../../engine/holds/hold.ts'
+import type { WalEnd } from '../../engine/wal/wal-end.ts'
 import type { CellError } from '../../errors.ts'
 import type { Cell } from '../../store/open/cell.ts'
 import { DEFAULT_HOLD_LIMITS, type HoldLimits, type OperationHold } from '../operations.ts'
@@ -20,7 +21,7 @@ export interface SessionCaller {
   /** Empty for a cell without an account. */
   accountId: string
   /** As in `SessionParts`. */
-  committing?: (() => void) | undefined
+  committing?: ((before: WalEnd | undefined) => void) | undefined
   committed?: (() => void) | undefined
   /** It may leave a transaction open that it begins. True by default. */
   mayStay?: boolean | undefined

@@ -51,7 +51,9 @@ export async function writeNodeIdentity(paths: StorePaths, { nodeId, prefix }: N
 function parse(content: string): NodeIdentity | undefined {
   try {
     const { node_id: nodeId, prefix } = JSON.parse(content) as { node_id: string; prefix: string }
-    return isCellId(nodeId) && (prefix === '' || prefix === `nodes/${nodeId}/`) ? { nodeId, prefix } : undefined
+    return isCellId(nodeId) && (prefix === '' || prefix === `nodes/${nodeId}/`)
+      ? { nodeId, prefix }
+      : undefined
   } catch {
     return undefined
   }

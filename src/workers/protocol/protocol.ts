@@ -183,10 +183,10 @@ export type FromWorker =
   /** Its COMMIT has succeeded, and the fsync follows. Told only where the WAL may be moved into the database before that. */
   | { type: 'unsynced'; transaction: number }
   /**
-   * An operation that runs by itself is about to commit: should the worker end, nobody can tell any more what of it was
-   * committed. Once that is over and the operation goes on, it has `started` again.
+   * An operation that runs by itself is about to commit what began where the WAL ended `before`; undefined of what only reads. Once
+   * that is over and the operation goes on, it has `started` again.
    */
-  | { type: 'committing'; index: number }
+  | { type: 'committing'; index: number; before?: WalEnd | undefined }
   /** No hold has the cell any more. */
   | { type: 'released'; cellId: string }
   /** A statement of an operation took long. It is over, and `statement` is its shape. */

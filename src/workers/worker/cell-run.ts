@@ -1,6 +1,6 @@
 import type { CellDatabase } from '../../engine/cell-database.ts'
 import type { GroupEvents, GroupWork, Outcome } from '../../engine/commits/work-group.ts'
-import { NO_WAL } from '../../engine/wal/wal-end.ts'
+import { NO_WAL, type WalEnd } from '../../engine/wal/wal-end.ts'
 import { resultBytes } from '../../service/answer-size.ts'
 import { mayChange, needsSession, type ParsedOperation } from '../../service/apply-operation.ts'
 import type { OpenHolds } from '../../service/holds/open-holds.ts'
@@ -180,7 +180,7 @@ export class CellRun {
     const { cellId } = this.#work
     const caller = {
       accountId: cells.record(cellId).accountId ?? '',
-      committing: () => out.send({ type: 'committing', index }),
+      committing: (before: WalEnd | undefined) => out.send({ type: 'committing', index, before }),
       // It goes on. A COMMIT that is an operation of its own has its result next.
       committed: () => operation.op === 'work' && out.send({ type: 'started', index }),
       mayStay: operation.mayStay,

@@ -91,3 +91,49 @@ describe('Of the rows of cells that were shipped', () => {
     vi.restoreAllMocks()
   })
 })
+
+describe('A commit that was not shipped before a kill, and whose time is lost with the process', () => {
+  test.each([
+    ['in its WAL', {}],
+    ['in kept logs, too', { checkpointBytes: 40_000 }],
+  ])(
+    '%s: a restore to a moment after it was acknowledged has it (invariant 1), and one to a version before it does not',
+    async (_, bounds) => {
+      let store = await place.create({ ...options, ...bounds })
+      const { id } = createLedger(store)
+      addRow(store.openCell(id), 'shipped')
+      place.clock.advance(MINUTE_MS)
+      await soon(store.backups.snapshot(id))
+      const before = place.clock.now()
+      place.clock.advance(MINUTE_MS)
+      const begun = place.clock.now()
+      const acknowledged: [note: string, at: number][] = []
+      for (let i = 0; i < 30; i++) {
+        addRow(store.openCell(id), `not shipped ${i}`, 10_000)
+        acknowledged.push([`not shipped ${i}`, place.clock.now()])
+        place.clock.advance(1)
+      }
+      const image = new DiskImage(place.root)
+      await soon(store.close())
+      image.putBack()
+      place.directory.mayHaveLogs = true
+      place.clock.advance(10 * MINUTE_MS)
+      store = await place.open({ ...options, ...bounds })
+      await soon(store.backups.flush())
+      const at = async (timestamp: number) =>
+        notes(await soon(store.createCell({ from: { cellId: id, timestamp } })))
+      for (const [i, [note, time]] of acknowledged.entries())
+        if (i % 7 === 0 || i === 29) expect(await at(time)).toContain(note)
+      // Nothing was committed before the first of them since the version.
+      expect(await at(before)).toEqual(['shipped'])
+      expect(await at(begun - 1)).toEqual(['shipped'])
+      // What follows has its own time.
+      place.clock.advance(MINUTE_MS)
+      addRow(store.openCell(id), 'later')
+      await soon(store.backups.flush())
+      expect(await at(place.clock.now() - 1)).not.toContain('later')
+      expect(await at(place.clock.now())).toContain('later')
+      await soon(store.close())
+    },
+  )
+})

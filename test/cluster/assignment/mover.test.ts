@@ -10,11 +10,11 @@ import {
   type RangeSpan,
   rangeOf,
 } from '../../../src/catalog/assignment/assignment.ts'
-import { AssignmentLog } from '../../../src/store/start/assignment-log.ts'
 import { ClusterOwnership } from '../../../src/cluster/assignment/cluster-ownership.ts'
-import { ownersOf } from '../../../src/cluster/assignment/range-map.ts'
 import { Mover } from '../../../src/cluster/assignment/mover.ts'
+import { ownersOf } from '../../../src/cluster/assignment/range-map.ts'
 import { CellError } from '../../../src/errors.ts'
+import { AssignmentLog } from '../../../src/store/start/assignment-log.ts'
 import { PassingStore } from '../../support/backup/object-store-decorators.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 import { rejectedBy } from '../../support/thrown.ts'
@@ -43,7 +43,9 @@ async function newNode(id: string, log = new AssignmentLog(store, systemClock)) 
     random: () => 0.5,
   })
   const host = {
-    release: async (ranges: readonly RangeSpan[]): Promise<{ lastLog: typeof LAST | null; stampBound: number }> => {
+    release: async (
+      ranges: readonly RangeSpan[],
+    ): Promise<{ lastLog: typeof LAST | null; stampBound: number }> => {
       calls.push(`release ${count(ranges)}`)
       return { lastLog: LAST, stampBound: 1_000 }
     },
@@ -98,7 +100,10 @@ describe('a planned move', () => {
     expect(newest?.ranges[1]).toMatchObject({ lo: 3, hi: 4_095, tenure: 1, node: 'a', before: [] })
     expect(newest?.prefixes).toEqual({ a: '', b: 'nodes/b/' })
     expect(ownership.ranges).toHaveLength(RANGES - 3)
-    expect(ownership.ownerOf('00100000-0000-4000-8000-000000000000')).toEqual({ nodeId: 'b', address: 'http://b' })
+    expect(ownership.ownerOf('00100000-0000-4000-8000-000000000000')).toEqual({
+      nodeId: 'b',
+      address: 'http://b',
+    })
   })
 
   test('nobody has the cells meanwhile', async () => {
@@ -108,7 +113,8 @@ describe('a planned move', () => {
     mover.learn((await log.newest()) as Assignment)
     await turnOfTheLoop()
     const seen: unknown[] = []
-    const look = () => seen.push(ownership.isHere('000a'), ownership.ownerOf('000a'), ownership.isHere('001a'))
+    const look = () =>
+      seen.push(ownership.isHere('000a'), ownership.ownerOf('000a'), ownership.isHere('001a'))
     const { release } = host
     host.release = async (ranges) => {
       look()
@@ -175,7 +181,10 @@ describe('what a lost node had', () => {
     expect(calls).toEqual(['acquired 4000 from 0', 'publish 2'])
     const newest = (await log.newest()) as Assignment
     expect(newest.ranges).toHaveLength(2)
-    expect(newest.ranges[1]).toMatchObject({ node: 'c', before: [{ node: 'a', lastLog: null, stampBound: 5 }] })
+    expect(newest.ranges[1]).toMatchObject({
+      node: 'c',
+      before: [{ node: 'a', lastLog: null, stampBound: 5 }],
+    })
     // A second taker finds nothing left to do, and makes sure that the catalog has it.
     await mover.takeOver({ id: 'a', prefix: '' }, { lastLog: null, stampBound: 9 }, share)
     expect((await log.newest())?.n).toBe(2)
@@ -199,10 +208,18 @@ test('a range that comes is nobody’s until what was left of it is out of the w
     return undefined
   }
   mover.learn(firstAssignment('b', 'nodes/b/'))
-  expect([ownership.isHere('000'), ownership.ownerOf('000'), ownership.servesSome]).toEqual([false, 'moving', false])
+  expect([ownership.isHere('000'), ownership.ownerOf('000'), ownership.servesSome]).toEqual([
+    false,
+    'moving',
+    false,
+  ])
   waiting.resolve()
   await turnOfTheLoop()
-  expect([ownership.isHere('000'), ownership.ownerOf('000'), ownership.servesSome]).toEqual([true, 'here', true])
+  expect([ownership.isHere('000'), ownership.ownerOf('000'), ownership.servesSome]).toEqual([
+    true,
+    'here',
+    true,
+  ])
 })
 
 test('a new cell is in a range of its node', async () => {

@@ -165,7 +165,13 @@ describe('a watcher', () => {
     const watched = newNode(table, new SteppedClock(), 'b').membership
     await watched.join()
     await watching.beat()
-    return { table, clock, watching, watched, silent: () => watching.watcher.silent(6_000).map((each) => each.watched.id) }
+    return {
+      table,
+      clock,
+      watching,
+      watched,
+      silent: () => watching.watcher.silent(6_000).map((each) => each.watched.id),
+    }
   }
 
   test('counts from the answer that first showed a beat', async () => {

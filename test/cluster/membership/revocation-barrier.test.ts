@@ -10,7 +10,14 @@ async function setUp(confirm: (node: NodeRow, version: number) => Promise<number
   const [table, clock] = [new MemoryNodeTable(), new FakeClock()]
   for (const id of ['a', 'b', 'c'])
     await table.join({ id, address: `http://${id}`, prefix: '', epoch: 1, stampBound: 0, startedAt: 0 })
-  const barrier = new RevocationBarrier({ self: 'a', table, clock, withinMs: 10_000, confirm })
+  const barrier = new RevocationBarrier({
+    self: 'a',
+    table,
+    clock,
+    withinMs: 10_000,
+    confirm,
+    mayAnswer: () => {},
+  })
   return { table, clock, barrier, pass: () => clock.advanceUntil(barrier.pass(5), 1_000) }
 }
 

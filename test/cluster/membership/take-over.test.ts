@@ -14,7 +14,14 @@ const LAST = { epoch: 1, number: 12 }
 /** `w` has joined, and is silent. What the taker does is noted with the time at which it did so. */
 async function setUp({ answers = false, hasEnded = false } = {}) {
   const [table, clock] = [new MemoryNodeTable(), new SteppedClock()]
-  await table.join({ id: 'w', address: 'http://w', prefix: 'nodes/w/', epoch: 1, stampBound: 99, startedAt: 0 })
+  await table.join({
+    id: 'w',
+    address: 'http://w',
+    prefix: 'nodes/w/',
+    epoch: 1,
+    stampBound: 99,
+    startedAt: 0,
+  })
   const steps: string[] = []
   const note = (step: string) => steps.push(`${clock.monotonic()} ${step}`)
   const prefix = {
@@ -100,8 +107,11 @@ describe('a silent node is taken over', () => {
   })
 
   test.each([
-    ['has forgotten that it is dead', (table: MemoryNodeTable, node: NodeRow) => void table.rows.set('w', node)],
-    ['is another server', (table: MemoryNodeTable) => void (table.server = 'server-2')],
+    [
+      'has forgotten that it is dead',
+      (table: MemoryNodeTable, node: NodeRow) => void table.rows.set('w', node),
+    ],
+    ['is another server', (table: MemoryNodeTable) => void Object.assign(table, { server: 'server-2' })],
   ])('not if PostgreSQL %s', async (_, forget) => {
     const { table, clock, steps, takeOver, node, silent } = await setUp()
     const taking = takeOver.take(node, silent(6_000))

@@ -24,7 +24,9 @@ describe.skipIf(!hasPostgres)('from one node to many, and back', () => {
     // While there are nodes, nobody opens the store without them.
     const refused = { exit: 2, code: 'invalid_setting', message: expect.stringContaining('--cluster') }
     expect(await place.failure('serve', '--port', '0', ...alone.with(1, 'c'))).toMatchObject(refused)
-    expect(await place.failure('cluster', 'leave', '--last', '--data-dir', 'a')).toMatchObject({ code: 'invalid_request' })
+    expect(await place.failure('cluster', 'leave', '--last', '--data-dir', 'a')).toMatchObject({
+      code: 'invalid_request',
+    })
 
     await place.text('cluster', 'leave', '--data-dir', 'b')
     expect((await cluster.node('b').ended)[0]).toBe(0)
@@ -46,8 +48,13 @@ describe.skipIf(!hasPostgres)('from one node to many, and back', () => {
     const cluster = await ClusterOfTest.start()
     const { place, url } = cluster
     const objects = ['--object-store', `file://${place.objects}`]
-    const start = (name: string, ...args: string[]) => place.failure('serve', '--port', '0', '--data-dir', name, ...objects, ...args)
-    const setting = (text: string) => ({ exit: 2, code: 'invalid_setting', message: expect.stringContaining(text) })
+    const start = (name: string, ...args: string[]) =>
+      place.failure('serve', '--port', '0', '--data-dir', name, ...objects, ...args)
+    const setting = (text: string) => ({
+      exit: 2,
+      code: 'invalid_setting',
+      message: expect.stringContaining(text),
+    })
     expect(await start('x', '--cluster', 'mysql://127.0.0.1/x')).toMatchObject(setting('postgres://'))
     const nobody = `postgres://cellstore@127.0.0.1:${await freePort()}/postgres`
     expect(await start('x', '--cluster', nobody)).toMatchObject(setting('PostgreSQL does not serve now'))

@@ -67,7 +67,9 @@ describe.skipIf(!hasPostgres)('three nodes are one service', () => {
       ids.map((each) => stopped.request('GET', `/v1/databases/${each}/kv/a`, undefined, cluster.key)),
     )
     // It may pass requests on to the owners, which answer what is.
-    const values = answers.flatMap((each) => (each.status === 'fulfilled' && each.value.status === 200 ? [each.value.body['value']] : []))
+    const values = answers.flatMap((each) =>
+      each.status === 'fulfilled' && each.value.status === 200 ? [each.value.body['value']] : [],
+    )
     expect(values).not.toContain('value 0')
     const [code] = await stopped.ended
     expect(code).toBe(1)
@@ -91,7 +93,10 @@ describe.skipIf(!hasPostgres)('three nodes are one service', () => {
     const a = cluster.node('a')
     const created = await cluster.request('a', 'POST', '/v1/api-keys', { name: 'second' })
     const { id, key } = created.body as { id: string; key: string }
-    await until(async () => (await cluster.node('c').request('GET', '/v1/databases', undefined, key)).status === 200, 'c knows the key')
+    await until(
+      async () => (await cluster.node('c').request('GET', '/v1/databases', undefined, key)).status === 200,
+      'c knows the key',
+    )
     expect((await a.request('DELETE', `/v1/api-keys/${id}`, undefined, cluster.key)).status).toBe(200)
     for (const name of ['a', 'b', 'c'])
       expect((await cluster.node(name).request('GET', '/v1/databases', undefined, key)).status).toBe(401)

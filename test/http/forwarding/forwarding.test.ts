@@ -5,6 +5,7 @@ import { CellError } from '../../../src/errors.ts'
 import { DEFAULT_HTTP_LIMITS } from '../../../src/http/handler-options.ts'
 import type { NodeServerOptions } from '../../../src/http/server/node-server.ts'
 import { InProcessService } from '../../../src/service/in-process-service.ts'
+import { askNode, type Got, type Sent } from '../../support/http/ask-node.ts'
 import { Bench } from '../../support/http/bench.ts'
 import { ScriptedPeers } from '../../support/http/scripted-peers.ts'
 import { viaFetch } from '../../support/http/transports.ts'
@@ -14,7 +15,6 @@ const bench = Bench.perTest(viaFetch)
 let owner: ScriptedPeers
 let front: ScriptedPeers
 let port: number
-const agent = new http.Agent({ keepAlive: true })
 
 /** Two nodes with one catalog: the first has all cells, the second is asked. */
 beforeEach(async () => {
@@ -32,45 +32,24 @@ async function serve(cluster: ScriptedPeers, options: NodeServerOptions = {}): P
   return port
 }
 
-interface Got {
-  status: number
-  headers: http.IncomingHttpHeaders
-  text: string
-  json: Record<string, unknown>
+function ask(path: string, { at = port, headers, ...sent }: Sent & { at?: number } = {}): Promise<Got> {
+  return askNode(at, bench.fill(path), { ...sent, headers: { 'x-api-key': bench.key, ...headers } })
 }
 
-interface Sent {
-  method?: string
-  headers?: Record<string, string>
-  body?: string | Buffer
-  at?: number
-}
-
-function ask(path: string, { method = 'GET', headers = {}, body, at = port }: Sent = {}): Promise<Got> {
-  return new Promise((resolve, reject) => {
-    const type = body === undefined ? {} : { 'content-type': 'application/json' }
-    const request = http.request({
-      host: '127.0.0.1',
-      port: at,
-      agent,
-      method,
-      path: bench.fill(path),
-      headers: { 'x-api-key': bench.key, ...type, ...headers },
+/** A stream of changes that has begun. */
+async function openChanges(at: number): Promise<{ request: http.ClientRequest; seen: { text: string } }> {
+  const options = { host: '127.0.0.1', port: at, path: bench.fill('/v1/databases/{cell}/changes') }
+  const request = http.get({ ...options, headers: { 'x-api-key': bench.key }, agent: false })
+  const seen = { text: '' }
+  request.on('error', () => {})
+  request.on('response', (response) => {
+    response.on('error', () => {})
+    response.setEncoding('utf8').on('data', (piece) => {
+      seen.text += piece
     })
-    request.on('error', reject)
-    request.on('response', (response) => {
-      const pieces: Buffer[] = []
-      response.on('data', (piece: Buffer) => pieces.push(piece))
-      response.on('error', reject)
-      response.on('end', () => {
-        const text = Buffer.concat(pieces).toString()
-        const { statusCode: status = 0, headers } = response
-        const json = /json/.test(headers['content-type'] ?? '') ? JSON.parse(text) : {}
-        resolve({ status, headers, text, json })
-      })
-    })
-    request.end(body)
   })
+  await until(() => seen.text.includes('retry:'), 'the stream begins')
+  return { request, seen }
 }
 
 const KEY = '/v1/databases/{cell}/kv/k'
@@ -157,20 +136,10 @@ describe('a request at a node that does not have the cell', () => {
       return changes
     }
     await serve(owner, { service })
-    const options = { host: '127.0.0.1', port, path: bench.fill('/v1/databases/{cell}/changes') }
-    const request = http.get({ ...options, headers: { 'x-api-key': bench.key }, agent: false })
-    let text = ''
-    request.on('error', () => {})
-    request.on('response', (response) => {
-      response.on('error', () => {})
-      response.setEncoding('utf8').on('data', (piece) => {
-        text += piece
-      })
-    })
-    await until(() => text.includes('retry:'), 'the stream begins')
+    const { request, seen } = await openChanges(port)
     expect(streams.size).toBe(1)
     bench.store.openCell(bench.cell).kv.put('k', 'Ann')
-    await until(() => text.includes('"keys":["k"]'), 'the change comes')
+    await until(() => seen.text.includes('"keys":["k"]'), 'the change comes')
     request.destroy()
     await until(() => streams.size === 0, 'the node that has the cell sees that the client has left')
   })
@@ -394,20 +363,12 @@ describe('a node for which nobody vouches (C4)', () => {
 
   test('sends no more of what it has begun', async () => {
     const at = await serve(owner)
-    const options = { host: '127.0.0.1', port: at, path: bench.fill('/v1/databases/{cell}/changes') }
-    const request = http.get({ ...options, headers: { 'x-api-key': bench.key }, agent: false })
-    let text = ''
-    request.on('response', (response) =>
-      response.setEncoding('utf8').on('data', (piece) => {
-        text += piece
-      }),
-    )
-    await until(() => text.includes('retry:'), 'the stream begins')
+    const { seen } = await openChanges(at)
     owner.hasLease = false
     bench.store.openCell(bench.cell).kv.put('k', 'secret')
-    await until(() => text.includes('event: end'), 'the stream ends')
-    expect(text).toContain('not_serving')
-    expect(text).not.toContain('"keys"')
+    await until(() => seen.text.includes('event: end'), 'the stream ends')
+    expect(seen.text).toContain('not_serving')
+    expect(seen.text).not.toContain('"keys"')
   })
 })
 
@@ -470,7 +431,7 @@ describe('a new cell', () => {
 
   test('of a database that is sent is made there, too', async () => {
     const headers = { 'content-type': 'application/vnd.sqlite3' }
-    const body = await exported()
+    const { bytes: body } = await ask('/v1/databases/{cell}/export')
     const got = await ask('/v1/databases?name=imported', { method: 'POST', headers, body })
     expect(got.status).toBe(201)
     expect(bench.store.findCell(String(got.json['id']))?.name).toBe('imported')
@@ -507,15 +468,3 @@ describe('a new cell', () => {
     expect(second.headers['cellstore-owner']).toBe(owner.self.address)
   })
 })
-
-async function exported(): Promise<Buffer> {
-  return await new Promise((resolve, reject) => {
-    const options = { host: '127.0.0.1', port, agent, path: bench.fill('/v1/databases/{cell}/export') }
-    http.get({ ...options, headers: { 'x-api-key': bench.key } }, (response) => {
-      const pieces: Buffer[] = []
-      response.on('data', (piece: Buffer) => pieces.push(piece))
-      response.on('error', reject)
-      response.on('end', () => resolve(Buffer.concat(pieces)))
-    })
-  })
-}

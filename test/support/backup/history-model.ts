@@ -30,9 +30,9 @@ const ALL = { cellsMax: 1_000, bytesMax: 1_000_000_000 }
 
 interface Commit {
   digest: string
-  /** When it was made. */
+  /** The earliest time that it may have. It is earlier than `until` if the process ended before it could tell. */
   time: number
-  /** The latest time that it may have. It is later than `time` if the process ended before it could tell. */
+  /** When it was made. */
   until: number
 }
 
@@ -334,7 +334,7 @@ export class HistoryModel {
     }
     clock.advance(1)
     const known = this.#known.get(this.#versions.at(-1)?.position.history ?? '') ?? 0
-    const shippedAt = this.#commits[known]?.until ?? 0
+    const { time: shippedFrom = 0, until: shippedAt = 0 } = this.#commits[known] ?? {}
     await this.#open(id, other)
     const digest = digestOf(this.#cell)
     const found = this.#commits.findLastIndex((commit) => commit.digest === digest)
@@ -347,13 +347,17 @@ export class HistoryModel {
     if (found < holds) throw new Error('a version holds what the power loss took')
     for (const shipped of [this.#covered, this.#known])
       for (const [history, end] of shipped) shipped.set(history, Math.min(end, found))
-    // The times of what was not shipped may be lost with the process: then they are those of this moment.
-    const now = Math.max(this.#storedAt, shippedAt, this.#line(), clock.now())
-    this.#last = now
-    for (const commit of this.#commits.slice(known + 1)) commit.until = now
+    // The times of what was not shipped may be lost with the process: then they are as early as they can be.
+    for (const [i, commit] of this.#commits.entries()) {
+      if (i <= known) continue
+      const earliest = i <= holds ? shippedFrom : Math.max(shippedFrom, this.#storedAt)
+      commit.time = Math.min(commit.time, earliest)
+    }
+    this.#last = Math.max(this.#storedAt, shippedFrom, this.#line())
     // Before anything is collected the log may be longer again than it was.
     for (let i = writes; i > 0; i--) this.#commit(() => this.#change(6_000))
     await this.#ship()
+    this.#last = Math.max(this.#last, this.#line())
   }
 
   /** No commit gets an earlier time: of the last tick or close, if that is later than what was shipped. */

@@ -50,12 +50,18 @@ export class CellHistory {
   #database: CellDatabase | undefined
   /** The end of what was collected last: only that can be shipped. */
   #collected: Place | undefined
+  /** Logs up to this one were kept by an earlier process, which may have been killed with the times of their commits. */
+  readonly #foundNewest: number
+  /** As in the row that was found: the first change since the newest version's cut. */
+  readonly #foundChangedAt: number
 
   constructor(parts: CellHistoryParts) {
     this.#parts = parts
-    const { history } = parts.progress
+    const { history, changedAt } = parts.progress
     this.#times = new UnshippedTimes(history?.times)
-    this.#last = history?.at ?? 0
+    this.#foundNewest = history?.newest ?? 0
+    this.#foundChangedAt = changedAt ?? 0
+    this.#last = history === null ? 0 : Math.max(history.at, this.#foundChangedAt)
   }
 
   /** Undefined if nothing can be shipped: there is none, or the version with which it begins is not stored yet. */
@@ -147,7 +153,7 @@ export class CellHistory {
       }
     }
     const { id } = progress.history as History
-    Object.assign(progress.history as History, { at, sealed: logs.newest })
+    Object.assign(progress.history as History, { at, sealed: logs.newest, sealedAt: at })
     return { history: id, ...place, at }
   }
 
@@ -235,7 +241,7 @@ export class CellHistory {
     const isUnknown = live === 'later' || live === 'out of reach'
     const ofLive = live === undefined || isUnknown ? [] : [{ ...live, path: paths.wal }]
     const { end, ...unshipped } = takePieces([...segments, ...ofLive], history, room, (log, from) =>
-      this.#times.between(log.sequence, from, log.frames, this.#now()),
+      this.#times.between(log.sequence, from, log.frames, this.#untimed(log.sequence)),
     )
     this.#collected = end
     return { ...unshipped, isAll: !isUnknown && !unshipped.hasMore }
@@ -280,7 +286,25 @@ export class CellHistory {
     }
     if (live === undefined) return
     const isShipped = live.sequence === history.sequence && live.frames <= shippedTo
-    this.#times.add(live.sequence, [[live.frames, isShipped ? history.shippedAt : this.#now()]])
+    this.#times.add(live.sequence, [
+      [live.frames, isShipped ? history.shippedAt : this.#earliest(history, live.sequence)],
+    ])
+  }
+
+  /** The time of commits in a log that this process has not timed: it has found them, or another program makes them now. */
+  #untimed(sequence: number): number {
+    const history = this.shipped
+    if (history === undefined || sequence > this.#foundNewest) return this.#now()
+    return this.#earliest(history, sequence)
+  }
+
+  /**
+   * No commit of the log that is not shipped was made before it. Those whose times went with their process get it: at any later time,
+   * a restore to a moment would lack commits that were acknowledged before that.
+   */
+  #earliest({ shippedAt, sealed, sealedAt, at }: History, sequence: number): number {
+    if (sequence <= sealed) return shippedAt
+    return Math.max(shippedAt, (sealedAt ?? at) + 1, this.#foundChangedAt)
   }
 
   #live(kept: readonly Segment[]): ReturnType<typeof findUnkeptLog> {

@@ -19,10 +19,13 @@ export const balanceNodes = ownerActionWith(z.strictObject({}), async (call) => 
 })
 
 /** Has this node leave; as the last one, it is a node that is alone from its next start on. */
-export const leaveCluster = ownerActionWith(z.strictObject({ last: flag.optional() }), async (call, { last = false }) => {
-  await clusterOf(call).leaveFor(last)
-  return ok({})
-})
+export const leaveCluster = ownerActionWith(
+  z.strictObject({ last: flag.optional() }),
+  async (call, { last = false }) => {
+    await clusterOf(call).leaveFor(last)
+    return ok({})
+  },
+)
 
 function clusterOf({ context: { node } }: Call): ClusterCommands {
   if (node?.cluster !== undefined) return node.cluster

@@ -214,7 +214,10 @@ export type CreatedKeyDocument = ReturnType<typeof encodeCreatedKey> & { account
 export type RotatedKeyDocument = ReturnType<typeof encodeRotatedKey> & { account_id: string }
 export type KeyDocument = ReturnType<typeof encodeKey> & { account_id: string }
 export type CellDocument = ReturnType<typeof encodeOwnCell>
-export type ListedCellDocument = CellDocument & { status?: 'ok' | 'quarantined'; size_bytes: number }
+export type ListedCellDocument = CellDocument & {
+  status?: 'ok' | 'quarantined' | undefined
+  size_bytes: number
+}
 export type CellPageDocument = { databases: ListedCellDocument[]; next_cursor: string | null }
 
 function encodeOwnCell(store: CellDirectory, cell: CellRecord) {

@@ -39,7 +39,7 @@ export interface FinishedBatch {
 /**
  * A batch that a worker is running. The worker's messages settle the operations one by one. `t` is a transaction:
  *
- *     committing: its own. If the worker ends, its outcome is unknown; once it is over and the operation goes on, it never runs again
+ *     committing: its own. If the worker ends, it is as one that is provisional; once it is over and the operation goes on, it never runs again
  *      ▲ │
  *      │ ▼          results without a transaction
  *     sent ─────────────────────────────────────────▶ settled
@@ -62,6 +62,8 @@ export class Batch {
   #statement: RunningStatement | undefined
   /** By the number of the transaction. */
   readonly #provisional = new Map<number, ProvisionalResults>()
+  /** The first transaction of an operation that commits by itself, from its COMMIT on. */
+  #own: ProvisionalResults | undefined
   /** Monotonic time of the worker's last message. */
   heardAt: number
 
@@ -98,7 +100,7 @@ export class Batch {
         break
       }
       case 'committing':
-        this.#at(message.index).ownCommit = 'under way'
+        this.#commits(this.#at(message.index), message.before)
         this.#statement = { kind: 'commit', operation: this.#at(message.index), since: now }
         break
       case 'committed':
@@ -136,10 +138,16 @@ export class Batch {
 
   /** After the worker ended: what may have been committed, and what must run again, unless a part of it was committed. */
   lost(): { provisional: ProvisionalResults[]; notRun: QueuedOperation[] } {
-    for (const operation of this.#operations)
-      if (operation.ownCommit === 'under way') operation.settle({ ok: false, error: unknownOutcome() })
+    const [[own] = []] = this.#own?.outcomes ?? []
+    for (const operation of this.#operations) {
+      if (operation.ownCommit !== 'under way') continue
+      // If nothing of it was committed, it runs again.
+      if (operation === own) operation.ownCommit = undefined
+      else operation.settle({ ok: false, error: unknownOutcome() })
+    }
     const isOpen = ({ outcomes }: ProvisionalResults) => outcomes.some(([{ isSettled }]) => !isSettled)
-    const provisional = [...this.#provisional.values()].filter(isOpen)
+    const all = [...this.#provisional.values(), ...(this.#own === undefined ? [] : [this.#own])]
+    const provisional = all.filter(isOpen)
     const unknown = new Set(provisional.flatMap(({ outcomes }) => outcomes.map(([operation]) => operation)))
     const notRun = this.#operations.filter((each) => !each.isSettled && !unknown.has(each))
     return { provisional, notRun }
@@ -194,6 +202,13 @@ export class Batch {
     this.#provisional.set(number, provisional)
   }
 
+  #commits(operation: QueuedOperation, before: WalEnd | undefined): void {
+    const isFirst = operation.ownCommit === undefined && before !== undefined
+    const { cellId } = operation
+    this.#own = isFirst ? { cellId, before, outcomes: [[operation, committedBy(operation)]] } : undefined
+    operation.ownCommit = 'under way'
+  }
+
   #committed(transaction: number): void {
     for (const [operation, outcome] of this.#provisional.get(transaction)?.outcomes ?? []) {
       operation.settle(outcome, true)
@@ -204,12 +219,22 @@ export class Batch {
   #bound({ index, statementMs }: Extract<BatchMessage, { type: 'started' }>): void {
     const operation = this.#at(index)
     if (operation.ownCommit !== undefined) operation.ownCommit = 'over'
+    this.#own = undefined
     if (statementMs !== undefined) operation.statementMs = Math.min(statementMs, operation.statementMs)
   }
 
   #at(index: number): QueuedOperation {
     return this.#operations[index] as QueuedOperation
   }
+}
+
+/** What an operation results in whose COMMIT was made, and whose worker has ended in it: of a request the other results are lost. */
+function committedBy({ operation }: QueuedOperation): Outcome {
+  if (operation.op === 'hold') return { ok: true, value: undefined }
+  const error = new Error(
+    'A worker ended in a COMMIT. The transaction was committed, and the results are lost.',
+  )
+  return { ok: false, error }
 }
 
 /** Must not be a code that invites a retry: the operation could run twice. */

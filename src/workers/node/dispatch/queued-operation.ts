@@ -24,8 +24,8 @@ export interface QueuedOperation {
   /** Workers that ended without a known reason while this operation may have been the cause. */
   crashes: number
   isSettled: boolean
-  /** It runs by itself, and is about to commit, or has committed something and goes on. Either way it must not run again. */
-  ownCommit?: 'under way' | 'over'
+  /** It runs by itself, and is about to commit, or has committed something and goes on. Then it must not run again. */
+  ownCommit?: 'under way' | 'over' | undefined
   /** The first call counts. @param hasCommitted it may have changed the cell */
   settle(outcome: Outcome, hasCommitted?: boolean): void
 }

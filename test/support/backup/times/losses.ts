@@ -38,7 +38,6 @@ export class Losses {
     this.#replaceInodes(before, inodes())
     this.#at.place.directory.mayHaveLogs = true
     this.#at.pass(1)
-    const found = this.#at.now()
     await this.#at.open({ takeOver: !isKnown })
     for (const line of this.#at.lines) {
       const state = this.#at.stateOf(line)
@@ -46,7 +45,7 @@ export class Losses {
     }
     await this.#backUpWithoutHistory()
     for (const line of this.#at.lines)
-      line.timesLost(Math.min(since, this.#at.latest - 2 * HOUR_MS), found, this.#at.latest)
+      line.timesLost(Math.min(since, this.#at.latest - 2 * HOUR_MS), this.#at.latest)
   }
 
   /** @param except comes back with its next restore only */

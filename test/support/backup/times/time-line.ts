@@ -54,17 +54,15 @@ export class TimeLine {
   }
 
   /**
-   * The times of what was not shipped are lost with the process: they are those at which it was found, which may be earlier if the
-   * clock was set back.
+   * The times of what was not shipped are lost with the process: they are as early as they can be, so that no moment lacks what was
+   * acknowledged before it.
    */
-  timesLost(since: number, found: number, now: number): void {
+  timesLost(since: number, now: number): void {
     this.cut(now)
-    this.#low = Math.min(this.#low, found)
-    for (const each of this.#states) {
-      if (each.to < since) continue
-      each.from = Math.min(each.from, found)
-      each.to = this.#high
-    }
+    const first = this.#states.findIndex(({ to }) => to >= since)
+    const earliest = Math.min(since, this.#states[first - 1]?.from ?? 0)
+    this.#low = Math.min(this.#low, earliest)
+    for (const each of this.#states) if (each.to >= since) each.from = Math.min(each.from, earliest)
   }
 
   /**
