@@ -185,7 +185,7 @@ export function spansOf({ ranges }: Assignment, node: string): AssignedSpan[] {
 }
 
 /** The span that has a cell. */
-export function spanOf({ ranges }: Assignment, cellId: string): AssignedSpan {
+function spanOf({ ranges }: Assignment, cellId: string): AssignedSpan {
   const range = rangeOf(cellId)
   let low = 0
   for (let high = ranges.length - 1; low < high; ) {

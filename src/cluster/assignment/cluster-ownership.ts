@@ -9,7 +9,7 @@ import { ownersOf, rangesOf } from './range-map.ts'
 /** A node that has lost its lease has it back, or is taken over, in about that time. */
 const RETRY_MS = 1_000
 /** A taker's versions come after what the node before could stamp. */
-export const STAMP_AHEAD_MS = 60_000
+const STAMP_AHEAD_MS = 60_000
 
 interface ClusterOwnershipParts {
   nodeId: string

@@ -36,8 +36,8 @@ export class CellClients {
     })
     if (made.status !== 201) throw new Error(`No cell: ${made.status} ${JSON.stringify(made.body)}`)
     const clients = new CellClients(cluster, String(made.body['id']), random)
-    for (const sql of ['CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER NOT NULL)'])
-      await clients.untilDone(() => clients.#ask(node, 'POST', '/sql', { sql }))
+    const sql = 'CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER NOT NULL)'
+    await clients.untilDone(() => clients.#ask(node, 'POST', '/sql', { sql }))
     await clients.untilDone(() => clients.#ask(node, 'PUT', '/kv/register', { value: '0' }))
     return clients
   }

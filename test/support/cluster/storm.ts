@@ -133,7 +133,6 @@ export class ClusterStorm {
     }
   }
 
-  /** Asks a node as its operator does, and does not care how it ends: others may be down, or cut off. */
   /** Keeps what is needed to find out why. @returns the folder */
   keep(): string {
     const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-storm-'))
@@ -149,6 +148,7 @@ export class ClusterStorm {
     return folder
   }
 
+  /** Asks a node as its operator does, and does not care how it ends: others may be down, or cut off. */
   async command(what: 'drain' | 'balance'): Promise<void> {
     const args = what === 'drain' ? [this.node().advertised] : []
     const { directory } = this.node()
