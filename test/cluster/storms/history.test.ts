@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { checkAppends, checkRevocation, checkSwaps } from '../../support/cluster/history.ts'
+import { checkAppends, checkRevocation, checkSwaps, lasting } from '../../support/cluster/history.ts'
 
 const append = (value: number, begun: number, acknowledged = true) => ({
   value,
@@ -38,4 +38,17 @@ test('each kind of violation is found', () => {
     'a revoked key is refused',
   ])
   expect(checkRevocation(5, [{ begun: 4, ended: 9, admitted: true }])).toEqual([])
+})
+
+test('with a node that is lost, only what it acknowledged within the lag before may be lost', () => {
+  const appends = [append(1, 0), append(2, 80), append(3, 90), append(4, 300)]
+  const check = (...final: number[]) => {
+    const kept = lasting({ appends, swaps: [] }, final, [{ begun: 100, ended: 120 }], 30)
+    return rules(checkAppends(kept.appends, [read(95, 1, 2, 3), read(310, ...final)], final))
+  }
+  expect(check(1, 2, 3, 4)).toEqual([])
+  expect(check(1, 4)).toEqual([])
+  expect(check(2, 3, 4)).toEqual(['nothing acknowledged is lost', 'reads are prefixes', 'no stale read'])
+  expect(check(1, 2)).toContain('nothing acknowledged is lost')
+  expect(check(1, 3, 2, 4)).toContain('real-time order')
 })

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Random } from '../random.ts'
-import type { Append, Read, Swap, Violation } from './history.ts'
-import { checkAppends, checkSwaps } from './history.ts'
+import type { Append, Loss, Read, Swap, Violation } from './history.ts'
+import { checkAppends, checkSwaps, lasting } from './history.ts'
 import type { Answer, TestCluster, TestNode } from './test-cluster.ts'
 
 /** Refused before anything was done, for the state of the cluster. */
@@ -16,6 +16,10 @@ export class CellClients {
   readonly reads: Read[] = []
   readonly swaps: Swap[] = []
   readonly statuses: Record<number, number> = {}
+  /** How many acknowledged appends were lost, and might be. */
+  lost = 0
+  /** When a request was answered as it should be. */
+  readonly #successes: number[] = []
   readonly #cluster: TestCluster
   readonly #random: Random
   #next = 1
@@ -55,17 +59,29 @@ export class CellClients {
     return this.appends.filter((each) => each.acknowledged).length
   }
 
-  /** Call it when all is well again. */
-  async check(): Promise<Violation[]> {
-    const final = await this.untilDone(() => this.#select(this.#node))
+  /**
+   * Call it when all is well again.
+   *
+   * @param losses what may have been lost: nothing by default
+   */
+  async check(losses: readonly Loss[] = [], lagMs = 0): Promise<Violation[]> {
+    const final = valuesOf(await this.untilDone(() => this.#select(this.#node)))
+    const { appends, swaps } = lasting(this, final, losses, lagMs)
+    this.lost = appends.filter((each, i) => each.acknowledged !== this.appends[i]?.acknowledged).length
     return [
-      ...checkAppends(this.appends, this.reads, valuesOf(final)),
-      ...checkSwaps(this.swaps),
+      ...checkAppends(appends, this.reads, final),
+      ...checkSwaps(swaps),
       ...this.odd.map((what) => ({ rule: 'answers that nobody should get', what })),
     ]
   }
 
-  /** @throws after a minute without a 200 */
+  /** The longest time without a success of any client. */
+  longestSilenceMs(from: number, to: number): number {
+    const times = [from, ...this.#successes.filter((at) => at > from && at < to), to]
+    return Math.round(Math.max(...times.slice(1).map((at, i) => at - (times[i] as number))))
+  }
+
+  /** @throws after 90 s without a 200 */
   async untilDone(ask: () => Promise<Answer>): Promise<Answer> {
     for (const until = performance.now() + 90_000; ; ) {
       const answer = await ask()
@@ -137,6 +153,7 @@ export class CellClients {
     const answer = await node.request(method, `/v1/databases/${this.id}${route}`, { key, body, headers })
     this.statuses[answer.status] = (this.statuses[answer.status] ?? 0) + 1
     const { status } = answer
+    if (status >= 200 && status < 300) this.#successes.push(performance.now())
     const isExpected = status < 300 || REFUSED.has(status) || (status === 412 && method === 'PUT')
     if (!isExpected)
       this.odd.push(`${node.name} ${method} ${route}: ${status} ${JSON.stringify(answer.body)}`)

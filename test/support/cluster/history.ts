@@ -72,6 +72,35 @@ export function checkAppends(
   return violations
 }
 
+/** A time in which a node was lost, or out of reach. */
+export interface Loss {
+  begun: number
+  ended: number
+}
+
+/**
+ * A history in a durability other than `remote`, as far as it has to last: a node that is lost takes along what it had acknowledged
+ * within the lag before, or while it was out of reach. What is left must hold as ever.
+ */
+export function lasting(
+  { appends, swaps }: { appends: readonly Append[]; swaps: readonly Swap[] },
+  final: readonly number[],
+  losses: readonly Loss[],
+  lagMs: number,
+): { appends: Append[]; swaps: Swap[] } {
+  const there = new Set(final)
+  const mayBeLost = ({ ended }: Call) =>
+    losses.some((loss) => ended > loss.begun - lagMs && ended < loss.ended + lagMs)
+  return {
+    appends: appends.map((each) =>
+      there.has(each.value) || !mayBeLost(each)
+        ? each
+        : { ...each, acknowledged: false, ended: Number.POSITIVE_INFINITY },
+    ),
+    swaps: swaps.filter((each) => !mayBeLost(each)),
+  }
+}
+
 /** Of several writes that were to replace the same version, one was done. */
 export function checkSwaps(swaps: readonly Swap[]): Violation[] {
   const by = new Map<string, Swap[]>()

@@ -16,6 +16,8 @@ export class Link {
   readonly #open = new Set<net.Socket>()
   #state: LinkState = 'up'
   #delayMs = 0
+  #messagesLeft = Number.POSITIVE_INFINITY
+  #reached = () => {}
 
   private constructor(server: net.Server, target: number) {
     this.#server = server
@@ -48,6 +50,15 @@ export class Link {
       else socket.resume()
   }
 
+  /**
+   * At the message of this number, counted from 1 and from now on in both directions, calls `reached` in place of passing it on, and
+   * cuts the connection: a request is lost before it is carried out, an answer afterwards.
+   */
+  atMessage(number: number, reached: () => void): void {
+    this.#messagesLeft = number
+    this.#reached = reached
+  }
+
   async close(): Promise<void> {
     this.set('cut')
     await new Promise((resolve) => this.#server.close(resolve))
@@ -73,7 +84,12 @@ export class Link {
           run()
         })
       }
-      from.on('data', (bytes) => later(() => to.write(bytes)))
+      from.on('data', (bytes) => {
+        if (--this.#messagesLeft === 0) {
+          this.#reached()
+          near.destroy()
+        } else later(() => to.write(bytes))
+      })
       from.on('end', () => later(() => to.end()))
       from.on('error', () => to.destroy())
       from.on('close', () => {

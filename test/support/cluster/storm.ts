@@ -6,7 +6,7 @@ import { ENTRY } from '../cli/workplace.ts'
 import { run } from '../package/run.ts'
 import type { Random } from '../random.ts'
 import { CellClients } from './cell-clients.ts'
-import { checkRevocation, type KeyUse, type Violation } from './history.ts'
+import { checkRevocation, type KeyUse, type Loss, type Violation } from './history.ts'
 import type { TestCluster, TestNode } from './test-cluster.ts'
 
 type Fault = (storm: ClusterStorm) => Promise<void>
@@ -74,6 +74,23 @@ const FAULTS: Readonly<Record<string, Fault>> = {
   },
 }
 
+interface StormOptions {
+  cells: number
+  steps: number
+  only?: readonly string[]
+  lagMs?: number
+}
+
+/** Those after which a node may have lost what only its disk had. */
+const LOSSES = [
+  'kill a node, start it again',
+  'lose a machine, start an empty one',
+  'a node sleeps',
+  'a link is cut',
+  'a node is cut off from two sides',
+  'a link is slow',
+]
+
 /** A random history of a cluster under faults, with clients that never stop asking. */
 export class ClusterStorm {
   readonly cluster: TestCluster
@@ -82,6 +99,9 @@ export class ClusterStorm {
   readonly violations: Violation[] = []
   /** What happened when. */
   readonly events: string[] = []
+  /** For each kind of fault, the longest time in which a cell answered nobody, from the fault on until the next one. */
+  readonly silences: Record<string, number[]> = {}
+  readonly #losses: Loss[] = []
   #cells: CellClients[] = []
   #isOver = false
 
@@ -96,16 +116,11 @@ export class ClusterStorm {
     return node
   }
 
-  /** @param only the faults that may happen; all by default */
-  async run({
-    cells,
-    steps,
-    only,
-  }: {
-    cells: number
-    steps: number
-    only?: readonly string[]
-  }): Promise<void> {
+  /**
+   * @param only the faults that may happen; all by default
+   * @param lagMs of what a node acknowledged, this may be lost with it; nothing by default
+   */
+  async run({ cells, steps, only, lagMs }: StormOptions): Promise<void> {
     for (let i = 0; i < cells; i++) this.#cells.push(await CellClients.create(this.cluster, this.random))
     for (const each of this.#cells) each.start()
     const revoking = this.#revoking()
@@ -114,8 +129,12 @@ export class ClusterStorm {
       const name = this.random.pick(names)
       this.#count(name)
       this.events.push(`${new Date().toISOString()} ${name}`)
+      const begun = performance.now()
       await FAULTS[name]?.(this)
+      if (LOSSES.includes(name)) this.#losses.push({ begun, ended: performance.now() })
       await sleep(this.random.below(2_000))
+      const silent = this.#cells.map((each) => each.longestSilenceMs(begun, performance.now()))
+      this.silences[name] = [...(this.silences[name] ?? []), Math.max(...silent)]
     }
     await this.cluster.heal()
     await Promise.all(this.cluster.nodes.map((node) => node.serves()))
@@ -124,9 +143,13 @@ export class ClusterStorm {
     for (const each of this.#cells) {
       await each.stop()
       this.violations.push(
-        ...(await each.check()).map((found) => ({ ...found, what: `${each.id}: ${found.what}` })),
+        ...(await each.check(lagMs === undefined ? [] : this.#losses, lagMs)).map((found) => ({
+          ...found,
+          what: `${each.id}: ${found.what}`,
+        })),
       )
       this.counts['acknowledged'] = (this.counts['acknowledged'] ?? 0) + each.acknowledged
+      this.counts['lost'] = (this.counts['lost'] ?? 0) + each.lost
       this.counts['reads'] = (this.counts['reads'] ?? 0) + each.reads.length
       for (const [status, count] of Object.entries(each.statuses))
         this.counts[`status ${status}`] = (this.counts[`status ${status}`] ?? 0) + count
