@@ -2,8 +2,9 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { ClusterStatus } from '../../../src/cluster/cluster-status.ts'
 import { ENTRY } from '../cli/workplace.ts'
-import { run } from '../package/run.ts'
+import { type Outcome, run } from '../package/run.ts'
 import type { Random } from '../random.ts'
 import { CellClients } from './cell-clients.ts'
 import { checkRevocation, type KeyUse, type Loss, type Violation } from './history.ts'
@@ -110,6 +111,12 @@ export class ClusterStorm {
     this.random = random
   }
 
+  /** Begins to ask, all the time and of any node. */
+  async begin(cells: number): Promise<void> {
+    for (let i = 0; i < cells; i++) this.#cells.push(await CellClients.create(this.cluster, this.random))
+    for (const each of this.#cells) each.start()
+  }
+
   readonly node = (): TestNode => {
     const node = this.random.pick(this.cluster.nodes)
     this.events.push(`  ${new Date().toISOString()} ${node.name}`)
@@ -121,8 +128,7 @@ export class ClusterStorm {
    * @param lagMs of what a node acknowledged, this may be lost with it; nothing by default
    */
   async run({ cells, steps, only, lagMs }: StormOptions): Promise<void> {
-    for (let i = 0; i < cells; i++) this.#cells.push(await CellClients.create(this.cluster, this.random))
-    for (const each of this.#cells) each.start()
+    await this.begin(cells)
     const revoking = this.#revoking()
     const names = Object.keys(FAULTS).filter((name) => only?.includes(name) ?? true)
     for (let step = 0; step < steps; step++) {
@@ -140,6 +146,11 @@ export class ClusterStorm {
     await Promise.all(this.cluster.nodes.map((node) => node.serves()))
     this.#isOver = true
     await revoking
+    await this.finish(lagMs)
+  }
+
+  /** Ends the clients, and checks what they saw. */
+  async finish(lagMs?: number): Promise<void> {
     for (const each of this.#cells) {
       await each.stop()
       this.violations.push(
@@ -172,14 +183,22 @@ export class ClusterStorm {
   }
 
   /** Asks a node as its operator does, and does not care how it ends: others may be down, or cut off. */
-  async command(what: 'drain' | 'balance'): Promise<void> {
-    const args = what === 'drain' ? [this.node().advertised] : []
-    const { directory } = this.node()
-    const command = run(process.execPath, [ENTRY, 'cluster', what, ...args, '--data-dir', directory], {
+  async command(what: 'drain' | 'balance', by = this.node(), drained = this.node()): Promise<void> {
+    const args = what === 'drain' ? [drained.advertised] : []
+    await Promise.race([this.#cli(by, what, ...args).catch(() => {}), sleep(20_000)])
+  }
+
+  /** How a node sees the cluster; undefined if it does not say. */
+  async status(node: TestNode): Promise<ClusterStatus | undefined> {
+    const { code, stdout } = await this.#cli(node, 'status', '--json')
+    return code === 0 ? (JSON.parse(stdout) as ClusterStatus) : undefined
+  }
+
+  #cli({ directory }: TestNode, ...args: string[]): Promise<Outcome> {
+    return run(process.execPath, [ENTRY, 'cluster', ...args, '--data-dir', directory], {
       cwd: directory,
       env: {},
     })
-    await Promise.race([command.catch(() => {}), sleep(20_000)])
   }
 
   /** Makes keys, and revokes them while every node is asked with them. */
