@@ -93,9 +93,9 @@ export class RunningNode {
         ),
       )
       if (node.#owner !== undefined) core.publishSocket(node.#owner.path)
+      if (firstKey !== undefined) await core.durably(() => core.firstKey.shown())
       logServing(log, address, flags.host)
       if (metricsAddress !== undefined) log.info({ address: metricsAddress }, 'metrics are served')
-      if (firstKey !== undefined) await core.durably(() => core.firstKey.shown())
       return node
     } catch (error) {
       await node.stop({ drainMs: flags.drain })

@@ -184,7 +184,7 @@ function addClusterFlags(command: Command): void {
     .addOption(
       new Option(
         '--cluster <url>',
-        'be one of several nodes with one catalog, in a PostgreSQL: postgres://user:password@host:5432/database; all use the same object store',
+        'be one of several nodes, whose catalog is in a PostgreSQL: postgres://user:password@host:5432/database',
       ).env('CELLSTORE_CLUSTER'),
     )
     .addOption(
