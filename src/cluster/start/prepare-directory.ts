@@ -165,7 +165,7 @@ function otherDirectory({ root }: StorePaths, local: string, storeId: string): C
 function isRebuilt({ url }: ObjectStore): CellError {
   return refused(
     'cluster',
-    `${url} belongs to a cluster, but this PostgreSQL has none. Use that cluster's PostgreSQL, or put it back from a backup.`,
+    `${url} belongs to a cluster, but this PostgreSQL has none. Use that cluster's PostgreSQL, or put it back from a backup. If it is lost for good, \`cellstore cluster rebuild\` makes it anew.`,
   )
 }
 

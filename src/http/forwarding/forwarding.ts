@@ -14,6 +14,8 @@ import { PeerConnections, PeerLost } from './peer-connections.ts'
 /** How long a request waits for a cell that moves. */
 const WAIT_MS = 1_000
 const RETRY_AFTER_MS = 1_000
+/** Who gave a cell away knows that before PostgreSQL does: others look for it again after so long. */
+const LEARN_MS = 50
 const COLLECTION = '/v1/databases'
 
 export interface ForwardingParts {
@@ -106,11 +108,15 @@ export class Forwarding {
   ): Promise<HttpResponse | 'here'> {
     const deadline = this.#parts.clock.monotonic() + WAIT_MS
     let wanted = target
-    for (let mayRepeat = true; ; mayRepeat = false) {
+    for (let mayRepeat = true, tried = 0; ; mayRepeat = false) {
       const peer = await this.#settled(wanted, deadline)
       if (peer === undefined) throw moving('The cell is on its way to another node.')
       if (peer === 'here') return 'here'
       const known = this.#cluster.assignment
+      let theirs = known
+      // Somebody else's turn: each assignment is tried once.
+      if (known > tried) mayRepeat = true
+      tried = known
       try {
         const { shutdown } = this.#parts
         const mark = `${known} ${proofFor(peer, this.#cluster.secret)}`
@@ -118,13 +124,24 @@ export class Forwarding {
         if (!('hasBody' in answer)) return answer
         if (!mayRepeat || answer.hasBody) throw moving('The cell is on its way to another node.')
         if (answer.cellId !== undefined) wanted = { cellId: answer.cellId }
+        theirs = answer.assignment
       } catch (error) {
         if (!(error instanceof PeerLost)) throw error
         const isSafe = asked.request.method === 'GET' || asked.request.method === 'HEAD'
         if (error.mayHaveRun && !(isSafe && mayRepeat)) throw lost(error)
         if (!mayRepeat) throw moving('The node that has the cell can’t be reached.')
       }
+      await this.#learn(theirs, deadline)
+    }
+  }
+
+  /** Catches up, with that assignment if it comes before the deadline. */
+  async #learn(assignment: number, deadline: number): Promise<void> {
+    for (;;) {
       await this.#cluster.catchUp()
+      const leftMs = deadline - this.#parts.clock.monotonic()
+      if (this.#cluster.assignment >= assignment || leftMs <= 0) return
+      await this.#change(Math.min(LEARN_MS, leftMs))
     }
   }
 

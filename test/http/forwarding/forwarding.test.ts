@@ -254,6 +254,43 @@ describe('a cell that moves', () => {
     },
   )
 
+  test('is followed if the node that gave it away knows that before PostgreSQL does', async () => {
+    const third = new ScriptedPeers('6a1f4d1e-0000-4000-8000-00000000000c')
+    await serve(third)
+    owner.give({ nodeId: third.self.nodeId, address: third.self.address })
+    owner.assignment = 99
+    // The first looks at PostgreSQL bring nothing.
+    const late = () => {
+      front.assignment = 98
+      front.give(third.self)
+    }
+    front.news = () => {
+      front.news = () => {
+        front.news = late
+      }
+    }
+    const got = await put('Ann')
+    expect(got.status).toBe(200)
+    expect(got.headers['cellstore-owner']).toBe(third.self.address)
+  })
+
+  test('twice while it is asked for is followed twice', async () => {
+    const [third, fourth] = [
+      new ScriptedPeers('6a1f4d1e-0000-4000-8000-00000000000c'),
+      new ScriptedPeers('6a1f4d1e-0000-4000-8000-00000000000d'),
+    ]
+    await serve(third)
+    await serve(fourth)
+    for (const past of [owner, third]) past.give(fourth.self)
+    front.news = () => {
+      front.give(third.self)
+      front.news = () => front.give(fourth.self)
+    }
+    const got = await put('Ann')
+    expect(got.status).toBe(200)
+    expect(got.headers['cellstore-owner']).toBe(fourth.self.address)
+  })
+
   test('while an operation waits to begin: the operation is carried out by the new owner', async () => {
     const service = new InProcessService(bench.store, { restoreWaitMs: 1_000, bounds: DEFAULT_HTTP_LIMITS })
     const execute = service.execute.bind(service)
@@ -392,6 +429,49 @@ describe('what was made at another node just now', () => {
     const body = JSON.stringify({ baton: null, requests: [{ type: 'close' }] })
     expect((await ask('/v1/databases/late/v3/pipeline', { method: 'POST', body, at })).status).toBe(200)
     expect(owner.catchUps).toBe(1)
+  })
+
+  test('a name that was freed there can be taken here', async () => {
+    const at = await serve(owner)
+    const { id } = bench.store.createCell({ accountId: bench.accountId, name: 'acme' })
+    owner.news = () => bench.store.deleteCell(id)
+    const got = await ask('/v1/databases', { method: 'POST', body: '{"name":"acme"}', at })
+    expect(got).toMatchObject({ status: 201, json: { name: 'acme' } })
+    expect((await ask('/v1/databases', { method: 'POST', body: '{"name":"acme"}', at })).status).toBe(409)
+  })
+
+  test('the name of an imported database, too', async () => {
+    const at = await serve(owner)
+    const { bytes: body } = await ask('/v1/databases/{cell}/export')
+    const { id } = bench.store.createCell({ accountId: bench.accountId, name: 'acme' })
+    owner.news = () => bench.store.deleteCell(id)
+    const headers = { 'content-type': 'application/vnd.sqlite3' }
+    expect((await ask('/v1/databases?name=acme', { method: 'POST', headers, body, at })).status).toBe(201)
+  })
+
+  test('room in a quota that a deletion, or a higher quota, has made there is used here', async () => {
+    const at = await serve(owner)
+    const { id } = bench.store.createCell({ accountId: bench.accountId })
+    const cellsMax = (max: number) => bench.store.accounts.setQuotas(bench.accountId, { cellsMax: max })
+    cellsMax(3)
+    const create = async () => (await ask('/v1/databases', { method: 'POST', body: '{}', at })).status
+    expect(await create()).toBe(403)
+    owner.news = () => bench.store.deleteCell(id)
+    expect(await create()).toBe(201)
+    owner.news = () => cellsMax(4)
+    expect(await create()).toBe(201)
+    expect(await create()).toBe(403)
+  })
+
+  test('an account that was resumed there is served here, and at a node that sends its requests on', async () => {
+    const at = await serve(owner)
+    bench.store.accounts.suspend(bench.accountId)
+    expect((await ask(KEY, { at })).status).toBe(403)
+    owner.news = () => bench.store.accounts.resume(bench.accountId)
+    expect((await ask(KEY, { at })).status).toBe(404)
+    bench.store.accounts.suspend(bench.accountId)
+    front.news = () => bench.store.accounts.resume(bench.accountId)
+    expect((await ask(KEY)).status).toBe(404)
   })
 
   test('a list has it', async () => {
