@@ -35,6 +35,7 @@ const LONG = [
   'test/cli/sql-command*.test.ts',
   'test/cli/two-nodes*.test.ts',
   'test/cluster/nodes/**/*.test.ts',
+  'test/cluster/storms/{kills,storms}*.test.ts',
   'test/console/**/*.test.ts',
   'test/deploy/**/*.test.ts',
   'test/engine/fair-shares*.test.ts',
@@ -78,6 +79,7 @@ const LONGEST = [
   'backup/every-object',
   'backup/changes/chain',
   'http/abuse/floods',
+  'cluster/storms/storms',
 ]
 
 /** On a clean clone vitest knows of no duration. A long file that begins last would run alone at the end. */

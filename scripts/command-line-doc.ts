@@ -99,9 +99,12 @@ const REMOTE_FLAGS = ['--url', '--key-file', '--allow-http']
 export function commandLineDocument(): string {
   const program = buildProgram()
   const commands = program.createHelp().visibleCommands(program)
-  const all = commands.flatMap((command) => command.options).filter(({ hidden }) => !hidden)
+  // As a command has them that has all of them.
   const rowsOf = (flags: readonly string[]) =>
-    flags.map((flag) => rowOf(all.filter(({ long }) => long === flag).at(-1) as Option))
+    commands
+      .map(({ options }) => flags.map((flag) => options.find(({ long }) => long === flag)))
+      .findLast((options): options is Option[] => !options.includes(undefined))
+      ?.map(rowOf) ?? []
   const ofStores = rowsOf(STORE_FLAGS)
   const ofRemotes = rowsOf(REMOTE_FLAGS)
   return [

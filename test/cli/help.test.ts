@@ -40,6 +40,7 @@ const COMMANDS = [
   'cluster drain',
   'cluster balance',
   'cluster leave',
+  'cluster rebuild',
 ]
 
 /** Variables that a node does not read. */

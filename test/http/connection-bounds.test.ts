@@ -139,6 +139,7 @@ describe('connections', () => {
     expect(connectionsFor(128, 1_024)).toBe(256)
     expect(connectionsFor(16, 256)).toBe(64)
     expect(connectionsFor(1_000, Number.POSITIVE_INFINITY)).toBe(10_000)
+    expect(connectionsFor(128, 1_024, 2)).toBe(128)
   })
 
   test('that idle are ended', async () => {

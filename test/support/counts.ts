@@ -48,6 +48,12 @@ export const COUNTS = {
   CELLSTORE_ENDLESS_ROUNDS: { test: 1, soak: 10, of: 'rounds of backups while statements never end' },
   CELLSTORE_WATCH_STEPS: { test: 600, soak: 20_000, of: 'steps of work on a watched cell' },
   CELLSTORE_CLOCK_STEPS: { test: 60, soak: 1_000, of: 'steps of the clock' },
+  CELLSTORE_CLUSTER_STORMS: { test: 1, soak: 20, of: 'histories of a cluster under faults' },
+  CELLSTORE_CLUSTER_KILLS: {
+    test: 1,
+    soak: 40,
+    of: 'kills of a node at a message, for each operation and link',
+  },
   CELLSTORE_TIMESTAMPS: { test: 12, soak: 500, of: 'restores to a time' },
   CELLSTORE_CLUSTER_WORLDS: { test: 20_000, soak: 300_000, of: 'worlds of the model of many nodes' },
   CELLSTORE_CLUSTER_WALKS: { test: 400, soak: 100_000, of: 'random walks through that model' },

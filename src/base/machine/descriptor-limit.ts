@@ -19,9 +19,14 @@ export function openCellsFor(descriptors = descriptorLimit()): number {
   return Math.max(OPEN_CELLS_MIN, Math.min(OPEN_CELLS_MAX, affordable))
 }
 
-/** How many connections a process can serve in addition to its open cells. */
-export function connectionsFor(openCells: number, descriptors = descriptorLimit()): number {
-  const affordable = descriptors - DESCRIPTORS_OF_A_SERVER - openCells * DESCRIPTORS_PER_CELL
+/**
+ * How many connections a process can serve in addition to its open cells.
+ *
+ * @param each descriptors of a connection
+ */
+export function connectionsFor(openCells: number, descriptors = descriptorLimit(), each = 1): number {
+  const left = descriptors - DESCRIPTORS_OF_A_SERVER - openCells * DESCRIPTORS_PER_CELL
+  const affordable = Math.floor(left / each)
   return Math.max(CONNECTIONS_MIN, Math.min(CONNECTIONS_MAX, affordable))
 }
 

@@ -1,9 +1,11 @@
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
 import { type Clock, delay, systemClock } from '../../base/clock.ts'
 import { counted } from '../../base/counted.ts'
 import type { ClusterStatus, NodeStatus } from '../../cluster/cluster-status.ts'
+import type { RebuiltCluster } from '../../cluster/rebuild/rebuild-cluster.ts'
 import { CellError } from '../../errors.ts'
-import { addStoreFlags, type StoreFlags } from '../flags.ts'
+import { addStoreFlags, jsonOption, type StoreFlags } from '../flags.ts'
+import { createLog, LOG_LEVELS, type LogLevel } from '../log.ts'
 import type { OwnerClient } from '../owner/owner-client.ts'
 import { examples, formatDuration, formatTable, printResult } from '../terminal/output.ts'
 
@@ -17,12 +19,13 @@ export function addClusterCommands(program: Command): void {
     .command('cluster')
     .summary('show, empty, level and end the nodes of a service')
     .description(
-      'What concerns several nodes that are one service (docs/cluster.md). Each command asks the node that runs on --data-dir, which asks the others.',
+      'What concerns several nodes that are one service (docs/cluster.md). Each command but rebuild asks the node that runs on --data-dir, which asks the others.',
     )
   addStatus(cluster)
   addDrain(cluster)
   addBalance(cluster)
   addLeave(cluster)
+  addRebuild(cluster)
 }
 
 function addStatus(cluster: Command): void {
@@ -99,6 +102,74 @@ function addLeave(cluster: Command): void {
       )
     }),
   )
+}
+
+interface RebuildFlags {
+  cluster: string
+  objectStore: string
+  dataDir?: string
+  logLevel: LogLevel
+  json?: true
+}
+
+function addRebuild(cluster: Command): void {
+  cluster
+    .command('rebuild')
+    .summary('make a lost PostgreSQL anew from the bucket')
+    .description(
+      'Writes the catalog (accounts, keys, names, cells) into an empty PostgreSQL: the newest one that a node has stored in the object store. Run it while no node runs, and start the nodes then.',
+    )
+    .addOption(
+      new Option('--cluster <url>', 'the new PostgreSQL: postgres://user:password@host:5432/database')
+        .env('CELLSTORE_CLUSTER')
+        .makeOptionMandatory(),
+    )
+    .addOption(
+      new Option('--object-store <url>', 'that of the nodes')
+        .env('CELLSTORE_OBJECT_STORE')
+        .makeOptionMandatory(),
+    )
+    .option(
+      '--data-dir <folder>',
+      "the directory of a node on this machine: its catalog is taken if it is newer than the object store's",
+    )
+    .addOption(
+      new Option('--log-level <level>', 'how much to log to standard error')
+        .env('CELLSTORE_LOG_LEVEL')
+        .choices(LOG_LEVELS)
+        .default('warn'),
+    )
+    .addOption(jsonOption())
+    .addHelpText(
+      'after',
+      examples('cellstore cluster rebuild', 'cellstore cluster rebuild --data-dir /var/lib/cells'),
+    )
+    .action(async (flags: RebuildFlags) => {
+      printResult(await rebuild(flags), flags.json, ({ catalog_version, found_in, assignment }) =>
+        [
+          `PostgreSQL has the catalog at change ${catalog_version}, from ${found_in || 'the object store'}; assignment ${assignment}`,
+          'start the nodes',
+        ].join('\n'),
+      )
+    })
+}
+
+/** What is slow to load is loaded here, so that help comes at once. */
+async function rebuild({
+  cluster: url,
+  objectStore,
+  dataDir,
+  logLevel,
+}: RebuildFlags): Promise<RebuiltCluster> {
+  const { openObjectStore } = await import('../../backup/object-store/open-object-store.ts')
+  const { rebuildCluster } = await import('../../cluster/rebuild/rebuild-cluster.ts')
+  const clock = systemClock
+  const bucket = openObjectStore(objectStore, { clock, dataDir, checksFolder: true })
+  try {
+    return await rebuildCluster({ url, bucket, dataDir, clock, log: createLog(logLevel, process.stderr) })
+  } finally {
+    await bucket.close()
+  }
 }
 
 async function withNode(flags: StoreFlags, run: (client: OwnerClient) => Promise<void>): Promise<void> {

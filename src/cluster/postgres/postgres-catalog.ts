@@ -106,8 +106,16 @@ export class PostgresCatalog implements CatalogWriter {
     return this.#replica.version
   }
 
+  /** Undefined if the catalog is not as a cluster's change has left it. */
+  get #newest(): LoggedVersion | undefined {
+    const { version } = this
+    const id = this.#replica.idOf(version)
+    return id === undefined ? undefined : { version, id }
+  }
+
   /**
-   * Makes this catalog that of a new cluster; one that has a catalog keeps it.
+   * Makes this catalog that of a new cluster; one that has a catalog keeps it. A catalog that a cluster had goes on with its numbers, so
+   * that nodes whose catalogs are as new need not load anything.
    *
    * @returns whether it was the first
    * @throws `invalid_setting` if the cluster belongs to another store, or has a catalog that this version does not know;
@@ -127,7 +135,7 @@ export class PostgresCatalog implements CatalogWriter {
           )
           return undefined
         }
-        const version = { version: head.version + 1, id: randomUUID() }
+        const version = this.#newest ?? { version: head.version + 1, id: randomUUID() }
         await replaceAll(transaction, catalog.sharedRows(), version)
         await transaction.query(
           'UPDATE cellstore.cluster SET store_id = $1, catalog_schema = $2, incarnation = $3 WHERE id = 1',

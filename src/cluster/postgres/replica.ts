@@ -45,7 +45,12 @@ export class Replica {
     this.catalog = catalog
     catalog.ensure('cluster_versions', TABLES)
     const isAsItWas = catalog.meta(CHANGES_KEY) === String(catalog.changes)
-    this.#version = isAsItWas ? Number(catalog.meta(VERSION_KEY) ?? 0) : 0
+    this.#version = isAsItWas ? Replica.versionOf(catalog) : 0
+  }
+
+  /** The newest change of the cluster's that a catalog had when it last took part; 0: it never did, or was not whole. */
+  static versionOf(catalog: Catalog): number {
+    return Number(catalog.meta(VERSION_KEY) ?? 0)
   }
 
   /** The newest change that the catalog has; 0: none of the cluster's. It only goes up, but for {@link load}. */

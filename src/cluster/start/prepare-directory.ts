@@ -175,7 +175,7 @@ function notTheLast({ root }: StorePaths): CellError {
 function isRebuilt({ url }: ObjectStore): CellError {
   return refused(
     'cluster',
-    `${url} belongs to a cluster, but this PostgreSQL has none. Use that cluster's PostgreSQL, or put it back from a backup.`,
+    `${url} belongs to a cluster, but this PostgreSQL has none. Use that cluster's PostgreSQL, or put it back from a backup. If it is lost for good, \`cellstore cluster rebuild\` makes it anew.`,
   )
 }
 

@@ -19,8 +19,14 @@ export interface Asked {
 /** What a request is answered with, or refused. */
 export type Outcome = HttpResponse | { error: unknown }
 
-/** What another node may have made just now. */
-const ABSENT: readonly CellErrorCode[] = ['cell_not_found', 'account_not_found', 'api_key_not_found']
+/** What another node may have changed just now: something was made, or a name or room in a quota has become free. */
+const CHANGED_ELSEWHERE: readonly CellErrorCode[] = [
+  'cell_not_found',
+  'account_not_found',
+  'api_key_not_found',
+  'name_taken',
+  'quota_exceeded',
+]
 
 export interface ClusteredRequestsParts {
   cluster: ClusterPeers
@@ -61,9 +67,10 @@ export class ClusteredRequests {
     try {
       const target = targetOf(error, match)
       if (target !== undefined && isWhole) return await this.#elsewhere(target, asked)
-      const isUnidentified = isCellError(error, 'unauthorized') && request.accountId === undefined
-      const mayBeNew = isUnidentified || (isWhole && ABSENT.some((code) => isCellError(error, code)))
-      if (mayBeNew && (await this.#parts.cluster.catchUp())) return await this.#again(asked)
+      const isUnidentified = isOfSender(error) && request.accountId === undefined
+      const mayDiffer =
+        isUnidentified || (isWhole && CHANGED_ELSEWHERE.some((code) => isCellError(error, code)))
+      if (mayDiffer && (await this.#parts.cluster.catchUp())) return await this.#again(asked)
       this.checkLease(asked)
       return { error }
     } catch (failure) {
@@ -113,11 +120,16 @@ export class ClusteredRequests {
     try {
       return identify(request)
     } catch (error) {
-      if (isCellError(error, 'unauthorized') && (await cluster.catchUp())) return identify(request)
+      if (isOfSender(error) && (await cluster.catchUp())) return identify(request)
       cluster.ownership.assertMayAnswer()
       throw error
     }
   }
+}
+
+/** A key may have been made at another node just now, or an account resumed. */
+function isOfSender(error: unknown): boolean {
+  return isCellError(error, 'unauthorized') || isCellError(error, 'account_suspended')
 }
 
 /** Whose the cell is of a request that has failed because it is not here. */

@@ -6,8 +6,6 @@ import type { Clock, Timer } from '../../base/clock.ts'
 /** Node.js closes what idles for 5 s at its other end: a request that meets that is lost. */
 const IDLE_MS = 3_000
 const FREE_MAX = 256
-/** Requests to one node beyond it wait for a connection. */
-const SOCKETS_MAX = 1_024
 /** How often the connections are looked at. */
 const LOOK_MS = 1_000
 /** A node that takes longer to accept a connection is taken for unreachable. */
@@ -49,7 +47,8 @@ export class PeerConnections {
   #timer: Timer | undefined
 
   constructor(clock: Clock) {
-    const options = { keepAlive: true, maxFreeSockets: FREE_MAX, maxSockets: SOCKETS_MAX, timeout: IDLE_MS }
+    // Each belongs to a client's connection, and those are bounded: an account that is slow must hold up no others.
+    const options = { keepAlive: true, maxFreeSockets: FREE_MAX, timeout: IDLE_MS }
     this.#clock = clock
     this.#agents = { 'http:': new http.Agent(options), 'https:': new https.Agent(options) }
   }

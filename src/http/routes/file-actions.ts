@@ -79,6 +79,9 @@ export async function importCell(call: Call): Promise<Answer> {
     )
   }
   const name = new Query(request.query, ['name']).text('name')
+  // Its body comes once only: a refusal by what is no longer so could not be taken back.
+  await context.cluster?.catchUp()
+  call.permit?.check()
   const charge = context.backupCharges.begin(accountId)
   const arrival = context.storedBytes?.arrival(accountId)
   try {

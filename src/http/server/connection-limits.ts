@@ -30,7 +30,9 @@ export const DEFAULT_CONNECTION_LIMITS: Omit<ConnectionLimits, 'connectionsMax'>
 
 /**
  * @param openCellsMax cells that this process may keep open: they share its descriptors with the connections
+ * @param sendsOn a connection can take another one, to the node that has the cell
  */
-export function defaultConnectionLimits(openCellsMax: number): ConnectionLimits {
-  return { ...DEFAULT_CONNECTION_LIMITS, connectionsMax: connectionsFor(openCellsMax) }
+export function defaultConnectionLimits(openCellsMax: number, sendsOn = false): ConnectionLimits {
+  const connectionsMax = connectionsFor(openCellsMax, undefined, sendsOn ? 2 : 1)
+  return { ...DEFAULT_CONNECTION_LIMITS, connectionsMax }
 }

@@ -40,7 +40,8 @@ export class NodeServer {
   #stopped: Promise<void> | undefined
 
   constructor(store: CellDirectory, { connections, audience, console, ...options }: NodeServerOptions = {}) {
-    const limits = { ...defaultConnectionLimits(store.settings.openCellsMax), ...connections }
+    const sendsOn = options.cluster !== undefined
+    const limits = { ...defaultConnectionLimits(store.settings.openCellsMax, sendsOn), ...connections }
     this.#store = store
     const application = new Application(store, { ...options, shutdown: this.#shutdown.signal }, audience)
     this.#application = application

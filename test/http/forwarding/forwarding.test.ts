@@ -431,6 +431,49 @@ describe('what was made at another node just now', () => {
     expect(owner.catchUps).toBe(1)
   })
 
+  test('a name that was freed there can be taken here', async () => {
+    const at = await serve(owner)
+    const { id } = bench.store.createCell({ accountId: bench.accountId, name: 'acme' })
+    owner.news = () => bench.store.deleteCell(id)
+    const got = await ask('/v1/databases', { method: 'POST', body: '{"name":"acme"}', at })
+    expect(got).toMatchObject({ status: 201, json: { name: 'acme' } })
+    expect((await ask('/v1/databases', { method: 'POST', body: '{"name":"acme"}', at })).status).toBe(409)
+  })
+
+  test('the name of an imported database, too', async () => {
+    const at = await serve(owner)
+    const { bytes: body } = await ask('/v1/databases/{cell}/export')
+    const { id } = bench.store.createCell({ accountId: bench.accountId, name: 'acme' })
+    owner.news = () => bench.store.deleteCell(id)
+    const headers = { 'content-type': 'application/vnd.sqlite3' }
+    expect((await ask('/v1/databases?name=acme', { method: 'POST', headers, body, at })).status).toBe(201)
+  })
+
+  test('room in a quota that a deletion, or a higher quota, has made there is used here', async () => {
+    const at = await serve(owner)
+    const { id } = bench.store.createCell({ accountId: bench.accountId })
+    const cellsMax = (max: number) => bench.store.accounts.setQuotas(bench.accountId, { cellsMax: max })
+    cellsMax(3)
+    const create = async () => (await ask('/v1/databases', { method: 'POST', body: '{}', at })).status
+    expect(await create()).toBe(403)
+    owner.news = () => bench.store.deleteCell(id)
+    expect(await create()).toBe(201)
+    owner.news = () => cellsMax(4)
+    expect(await create()).toBe(201)
+    expect(await create()).toBe(403)
+  })
+
+  test('an account that was resumed there is served here, and at a node that sends its requests on', async () => {
+    const at = await serve(owner)
+    bench.store.accounts.suspend(bench.accountId)
+    expect((await ask(KEY, { at })).status).toBe(403)
+    owner.news = () => bench.store.accounts.resume(bench.accountId)
+    expect((await ask(KEY, { at })).status).toBe(404)
+    bench.store.accounts.suspend(bench.accountId)
+    front.news = () => bench.store.accounts.resume(bench.accountId)
+    expect((await ask(KEY)).status).toBe(404)
+  })
+
   test('a list has it', async () => {
     const at = await serve(owner)
     owner.news = () => bench.store.createCell({ accountId: bench.accountId, name: 'late' })

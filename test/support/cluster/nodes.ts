@@ -21,11 +21,13 @@ export class ClusterOfTest {
     this.url = url
   }
 
-  static async start(): Promise<ClusterOfTest> {
+  /** @param database its own one, which can be dropped */
+  static async start(database?: string): Promise<ClusterOfTest> {
     const postgres = await TestPostgres.start()
     onTestFinished(() => postgres.stop())
     // Each node has a process for cells, and the machine has few processors.
-    return new ClusterOfTest(new Workplace({ CELLSTORE_WORKERS: '1' }), postgres, postgres.url())
+    const url = database === undefined ? postgres.url() : await postgres.newDatabase(database)
+    return new ClusterOfTest(new Workplace({ CELLSTORE_WORKERS: '1' }), postgres, url)
   }
 
   /** Starts a node in the directory of this name, and waits until it serves. */

@@ -1,0 +1,247 @@
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { ClusterStatus } from '../../../src/cluster/cluster-status.ts'
+import { ENTRY } from '../cli/workplace.ts'
+import { type Outcome, run } from '../package/run.ts'
+import type { Random } from '../random.ts'
+import { CellClients } from './cell-clients.ts'
+import { checkRevocation, type KeyUse, type Loss, type Violation } from './history.ts'
+import type { TestCluster, TestNode } from './test-cluster.ts'
+
+type Fault = (storm: ClusterStorm) => Promise<void>
+
+/** What happens to a cluster, at random. Each fault mends itself, or is mended at the end of the storm. */
+const FAULTS: Readonly<Record<string, Fault>> = {
+  'kill a node, start it again': async ({ node, random }) => {
+    const victim = node()
+    await victim.end('SIGKILL')
+    await sleep(random.below(12_000))
+    await victim.start(false)
+  },
+  'lose a machine, start an empty one': async ({ node, random }) => {
+    const victim = node()
+    await victim.lose()
+    await sleep(random.below(12_000))
+    await victim.start(false)
+  },
+  'stop a node cleanly, start it again': async ({ node }) => {
+    const victim = node()
+    await Promise.race([victim.end('SIGTERM'), sleep(30_000)])
+    await victim.end('SIGKILL')
+    await victim.start(false)
+  },
+  'a node sleeps': async ({ node, random }) => {
+    const victim = node()
+    victim.signal('SIGSTOP')
+    await sleep(1_000 + random.below(20_000))
+    victim.signal('SIGCONT')
+  },
+  'a link is cut': async ({ node, random }) => {
+    const link = random.pick(Object.values(node().links))
+    link.set(random.pick(['cut', 'stalled']))
+    await sleep(500 + random.below(15_000))
+    link.set('up')
+  },
+  'a node is cut off from two sides': async ({ node, random }) => {
+    const links = Object.values(node().links)
+    links.splice(random.below(3), 1)
+    for (const link of links) link.set(random.pick(['cut', 'stalled']))
+    await sleep(500 + random.below(15_000))
+    for (const link of links) link.set('up')
+  },
+  'a link is slow': async ({ node, random }) => {
+    const link = random.pick(Object.values(node().links))
+    link.set('up', 50 + random.below(400))
+    await sleep(random.below(8_000))
+    link.set('up')
+  },
+  'PostgreSQL is killed, and comes back': async ({ cluster, random }) => {
+    await cluster.postgres.kill()
+    await sleep(random.below(10_000))
+    await cluster.postgres.restart()
+  },
+  'PostgreSQL forgets its last commits': async ({ cluster, random }) => {
+    const copy = cluster.postgres.copy()
+    await sleep(random.below(3_000))
+    await cluster.postgres.putBack(copy)
+  },
+  'a drain': async (storm) => {
+    await storm.command('drain')
+  },
+  'a balance': async (storm) => {
+    await storm.command('balance')
+  },
+}
+
+interface StormOptions {
+  cells: number
+  steps: number
+  only?: readonly string[]
+  lagMs?: number
+}
+
+/** Those after which a node may have lost what only its disk had. */
+const LOSSES = [
+  'kill a node, start it again',
+  'lose a machine, start an empty one',
+  'a node sleeps',
+  'a link is cut',
+  'a node is cut off from two sides',
+  'a link is slow',
+]
+
+/** A random history of a cluster under faults, with clients that never stop asking. */
+export class ClusterStorm {
+  readonly cluster: TestCluster
+  readonly random: Random
+  readonly counts: Record<string, number> = {}
+  readonly violations: Violation[] = []
+  /** What happened when. */
+  readonly events: string[] = []
+  /** For each kind of fault, the longest time in which a cell answered nobody, from the fault on until the next one. */
+  readonly silences: Record<string, number[]> = {}
+  readonly #losses: Loss[] = []
+  #cells: CellClients[] = []
+  #isOver = false
+
+  constructor(cluster: TestCluster, random: Random) {
+    this.cluster = cluster
+    this.random = random
+  }
+
+  /** Begins to ask, all the time and of any node. */
+  async begin(cells: number): Promise<void> {
+    for (let i = 0; i < cells; i++) this.#cells.push(await CellClients.create(this.cluster, this.random))
+    for (const each of this.#cells) each.start()
+  }
+
+  readonly node = (): TestNode => {
+    const node = this.random.pick(this.cluster.nodes)
+    this.events.push(`  ${new Date().toISOString()} ${node.name}`)
+    return node
+  }
+
+  /**
+   * @param only the faults that may happen; all by default
+   * @param lagMs of what a node acknowledged, this may be lost with it; nothing by default
+   */
+  async run({ cells, steps, only, lagMs }: StormOptions): Promise<void> {
+    await this.begin(cells)
+    const revoking = this.#revoking()
+    const names = Object.keys(FAULTS).filter((name) => only?.includes(name) ?? true)
+    for (let step = 0; step < steps; step++) {
+      const name = this.random.pick(names)
+      this.#count(name)
+      this.events.push(`${new Date().toISOString()} ${name}`)
+      const begun = performance.now()
+      await FAULTS[name]?.(this)
+      if (LOSSES.includes(name)) this.#losses.push({ begun, ended: performance.now() })
+      await sleep(this.random.below(2_000))
+      const silent = this.#cells.map((each) => each.longestSilenceMs(begun, performance.now()))
+      this.silences[name] = [...(this.silences[name] ?? []), Math.max(...silent)]
+    }
+    await this.cluster.heal()
+    await Promise.all(this.cluster.nodes.map((node) => node.serves()))
+    this.#isOver = true
+    await revoking
+    await this.finish(lagMs)
+  }
+
+  /** Ends the clients, and checks what they saw. */
+  async finish(lagMs?: number): Promise<void> {
+    for (const each of this.#cells) {
+      await each.stop()
+      this.violations.push(
+        ...(await each.check(lagMs === undefined ? [] : this.#losses, lagMs)).map((found) => ({
+          ...found,
+          what: `${each.id}: ${found.what}`,
+        })),
+      )
+      this.counts['acknowledged'] = (this.counts['acknowledged'] ?? 0) + each.acknowledged
+      this.counts['lost'] = (this.counts['lost'] ?? 0) + each.lost
+      this.counts['reads'] = (this.counts['reads'] ?? 0) + each.reads.length
+      for (const [status, count] of Object.entries(each.statuses))
+        this.counts[`status ${status}`] = (this.counts[`status ${status}`] ?? 0) + count
+    }
+  }
+
+  /** Keeps what is needed to find out why. @returns the folder */
+  keep(): string {
+    const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-storm-'))
+    for (const { name, log } of this.cluster.nodes) fs.writeFileSync(path.join(folder, `${name}.log`), log)
+    fs.writeFileSync(path.join(folder, 'events'), this.events.join('\n'))
+    fs.writeFileSync(path.join(folder, 'violations'), JSON.stringify(this.violations, null, 1))
+    const appends = this.#cells.map(({ id, appends }) => ({ id, appends }))
+    fs.writeFileSync(
+      path.join(folder, 'appends'),
+      JSON.stringify({ origin: performance.timeOrigin, appends }),
+    )
+    this.cluster.keepBucket(folder)
+    return folder
+  }
+
+  /** Asks a node as its operator does, and does not care how it ends: others may be down, or cut off. */
+  async command(what: 'drain' | 'balance', by = this.node(), drained = this.node()): Promise<void> {
+    const args = what === 'drain' ? [drained.advertised] : []
+    await Promise.race([this.#cli(by, what, ...args).catch(() => {}), sleep(20_000)])
+  }
+
+  /** How a node sees the cluster; undefined if it does not say. */
+  async status(node: TestNode): Promise<ClusterStatus | undefined> {
+    const { code, stdout } = await this.#cli(node, 'status', '--json')
+    return code === 0 ? (JSON.parse(stdout) as ClusterStatus) : undefined
+  }
+
+  #cli({ directory }: TestNode, ...args: string[]): Promise<Outcome> {
+    return run(process.execPath, [ENTRY, 'cluster', ...args, '--data-dir', directory], {
+      cwd: directory,
+      env: {},
+    })
+  }
+
+  /** Makes keys, and revokes them while every node is asked with them. */
+  async #revoking(): Promise<void> {
+    const { cluster } = this
+    while (!this.#isOver) {
+      await sleep(500)
+      const made = await this.node().request('POST', '/v1/api-keys', {
+        key: cluster.key,
+        body: { name: 'storm' },
+      })
+      if (made.status !== 201) continue
+      const key = String(made.body['key'])
+      const uses: KeyUse[] = []
+      let isOver = false
+      const asking = cluster.nodes.map(async (node) => {
+        while (!isOver) {
+          const begun = performance.now()
+          const { status } = await node.request('GET', '/v1/databases?limit=1', { key, msMax: 5_000 })
+          uses.push({ begun, ended: performance.now(), admitted: status === 200 })
+          await sleep(20)
+        }
+      })
+      await sleep(300)
+      let revokedAt: number | undefined
+      for (let tries = 0; tries < 40 && revokedAt === undefined; tries++) {
+        const route = `/v1/api-keys/${made.body['id']}`
+        const { status } = await this.node().request('DELETE', route, { key: cluster.key })
+        // A repeat after an answer that was lost finds no such key: it was revoked, and nothing says when.
+        if (status === 200 || status === 204) revokedAt = performance.now()
+        else if (status === 404) break
+        else await sleep(500)
+      }
+      await sleep(300)
+      isOver = true
+      await Promise.all(asking)
+      if (revokedAt === undefined) continue
+      this.#count('revoked')
+      this.violations.push(...checkRevocation(revokedAt, uses))
+    }
+  }
+
+  #count(what: string): void {
+    this.counts[what] = (this.counts[what] ?? 0) + 1
+  }
+}
