@@ -54,7 +54,9 @@ test.each([
 
 test('an address of a node is kept without its last slash', () => {
   const flags = addServeFlags(new Command('serve').exitOverride())
-  const parsed = flags.parse(['--advertise', 'http://10.0.0.1:8787/', '--cluster-ttl', '2s'], { from: 'user' })
+  const parsed = flags.parse(['--advertise', 'http://10.0.0.1:8787/', '--cluster-ttl', '2s'], {
+    from: 'user',
+  })
   expect(parsed.opts()).toMatchObject({ advertise: 'http://10.0.0.1:8787', clusterTtl: 2_000 })
 })
 

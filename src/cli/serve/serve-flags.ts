@@ -191,10 +191,7 @@ function addClusterFlags(command: Command): void {
       ).env('CELLSTORE_CLUSTER'),
     )
     .addOption(
-      new Option(
-        '--advertise <url>',
-        'where the other nodes of the cluster reach this one: http://host:port',
-      )
+      new Option('--advertise <url>', 'where the other nodes of the cluster reach this one: http://host:port')
         .env('CELLSTORE_ADVERTISE')
         .argParser(addressOf),
     )
