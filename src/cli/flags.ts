@@ -117,8 +117,11 @@ export function jsonOption(): Option {
   return new Option('--json', 'print one JSON document; errors are {code, message}')
 }
 
+/** In milliseconds. @throws `InvalidArgumentError` */
+export const durationArgument = argument(parseDuration)
+
 export function durationOption(flags: string, description: string): Option {
-  return new Option(flags, description).argParser(argument(parseDuration))
+  return new Option(flags, description).argParser(durationArgument)
 }
 
 /** Milliseconds, or false for `never` or `off`. Commander makes an empty text of a null. */

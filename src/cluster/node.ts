@@ -200,6 +200,7 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
       ownership: this.ownership,
       host,
       publish: (assignment) => published.publish(assignment),
+      beat: async () => await this.#membership?.beat(),
       clock,
       logger: log,
     })
@@ -232,16 +233,10 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
     if (guard?.epoch === undefined) throw bucketAway()
     this.#address = address
     await assertReachable({ id: this.#id, address }, await this.#table.list(), this.#peers, log)
-    const { identity } = this.#prepared
+    const { nodeId, prefix } = this.#prepared.identity
     const caretaker = this.#newCaretaker()
     const membership = new Membership({
-      self: {
-        id: identity.nodeId,
-        address,
-        prefix: identity.prefix,
-        epoch: guard.epoch,
-        startedAt: clock.now(),
-      },
+      self: { id: nodeId, address, prefix, epoch: guard.epoch, startedAt: clock.now() },
       lease: this.#lease,
       table: this.#table,
       guard,
@@ -272,7 +267,7 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
     this.changed.emit()
     this.#attached?.leveling.start()
     log.info(
-      { node: identity.nodeId, address, ranges: this.ownership.ranges.length, assignment: this.assignment },
+      { node: nodeId, address, ranges: this.ownership.ranges.length, assignment: this.assignment },
       'this node is a member of its cluster',
     )
   }

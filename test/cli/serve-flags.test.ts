@@ -40,6 +40,26 @@ test.each([
   }
 })
 
+test.each([
+  ['--advertise', '127.0.0.1:8787', 'http://10.0.0.1:8787'],
+  ['--advertise', 'http://10.0.0.1:8787/cells', 'http://10.0.0.1:8787'],
+  ['--advertise', 'postgres://10.0.0.1:8787', 'http://10.0.0.1:8787'],
+  ['--advertise', 'http://0.0.0.0:8787', 'http://10.0.0.1:8787'],
+  ['--advertise', 'http://[::]:8787', 'http://10.0.0.1:8787'],
+  ['--cluster-ttl', '1s', 'from 2s to 5m'],
+  ['--cluster-ttl', '6m', 'from 2s to 5m'],
+])('%s %s is refused before anything is done, with what would do', (flag, value, mend) => {
+  expect(() => nodeOf([flag, value])).toThrow(mend)
+})
+
+test('an address of a node is kept without its last slash', () => {
+  const flags = addServeFlags(new Command('serve').exitOverride())
+  const parsed = flags.parse(['--advertise', 'http://10.0.0.1:8787/', '--cluster-ttl', '2s'], {
+    from: 'user',
+  })
+  expect(parsed.opts()).toMatchObject({ advertise: 'http://10.0.0.1:8787', clusterTtl: 2_000 })
+})
+
 test('--slow never logs no statement', () => {
   const flags = addServeFlags(new Command('serve').exitOverride())
   expect(flags.parse(['--slow', 'never'], { from: 'user' }).opts()['slow']).toBe(false)

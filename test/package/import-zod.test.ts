@@ -16,26 +16,26 @@ beforeAll(async () => {
   expect({ code, stderr }).toMatchObject({ code: 0 })
 }, BUILD_TIMEOUT_MS)
 
-/** The file of the build that holds zod, as the others import it. */
-function zodFile(): string {
+/** The files of the build that hold zod, as the others import them. */
+function zodFiles(): string[] {
   const dist = path.join(PROJECT, 'dist')
   const holdsZod = (name: string) =>
     name.endsWith('.js') && fs.readFileSync(path.join(dist, name), 'utf8').includes('// node_modules/zod/')
-  const [file, ...others] = fs.readdirSync(dist).filter(holdsZod)
-  expect(others).toEqual([])
-  return `./${file}`
+  const files = fs.readdirSync(dist).filter(holdsZod)
+  expect(files.length).toBeGreaterThan(0)
+  return files.map((file) => `./${file}`)
 }
 
 /** Of {@link LATER}, what our own files have loaded at the end of a program that has a store. */
 async function loadedBy(program: string): Promise<string[]> {
-  const zod = zodFile()
+  const zod = JSON.stringify(zodFiles())
   const data = JSON.stringify(path.join(tempDirectory(), 'data'))
   const text = `
     import { registerHooks } from 'node:module'
     const loaded = new Set()
     registerHooks({
       resolve(name, context, next) {
-        if (context.parentURL?.startsWith('${DIST}/')) loaded.add(name === '${zod}' ? 'zod' : name)
+        if (context.parentURL?.startsWith('${DIST}/')) loaded.add(${zod}.includes(name) ? 'zod' : name)
         return next(name, context)
       },
     })

@@ -1,5 +1,3 @@
-import * as z from 'zod'
-
 /** Cells are assigned to nodes by ranges of their ids: the first three hexadecimal digits. */
 export const RANGES = 4_096
 const DIGITS = 3
@@ -50,49 +48,6 @@ export interface Assignment {
   prefixes: Record<string, string>
   /** In order, without gaps. */
   ranges: AssignedSpan[]
-}
-
-const place = z
-  .int()
-  .min(0)
-  .max(RANGES - 1)
-const pastTenure = z.object({
-  tenure: z.int().positive(),
-  node: z.string().min(1),
-  prefix: z.string(),
-  lastLog: z.object({ epoch: z.int().positive(), number: z.int().positive() }).nullable(),
-  stampBound: z.number(),
-})
-const assignment: z.ZodType<Assignment> = z.object({
-  format: z.literal(1),
-  n: z.int().positive(),
-  mode: z.enum(['cluster', 'alone']),
-  prefixes: z.record(z.string(), z.string()),
-  ranges: z.array(
-    z.object({
-      lo: place,
-      hi: place,
-      tenure: z.int().positive(),
-      node: z.string().min(1),
-      since: z.int().positive(),
-      before: z.array(pastTenure),
-    }),
-  ),
-})
-
-/** @returns undefined if it is none: it has another form, or its ranges leave out some */
-export function parseAssignment(content: unknown): Assignment | undefined {
-  const { data } = assignment.safeParse(content)
-  return data !== undefined && isComplete(data) ? data : undefined
-}
-
-function isComplete({ ranges, prefixes }: Assignment): boolean {
-  let next = 0
-  for (const { lo, hi, node } of ranges) {
-    if (lo !== next || hi < lo || prefixes[node] === undefined) return false
-    next = hi + 1
-  }
-  return next === RANGES
 }
 
 /** The range of a cell. @param cellId a lower-case UUID */

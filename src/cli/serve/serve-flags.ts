@@ -14,6 +14,7 @@ import {
   addPlanFlags,
   addStoreFlags,
   boundedOption,
+  durationArgument,
   durationOption,
   intervalOption,
   numberOption,
@@ -65,6 +66,8 @@ export interface ServeFlags extends StoreFlags {
 
 const PORT_MAX = 65_535
 const CLUSTER_TTL_MS_DEFAULT = 6_000
+const CLUSTER_TTL_MS_MIN = 2_000
+const CLUSTER_TTL_MS_MAX = 300_000
 const WORKERS_MAX = 64
 
 /** Adds the flags of {@link ServeFlags}, and the variables behind them. */
@@ -188,16 +191,16 @@ function addClusterFlags(command: Command): void {
       ).env('CELLSTORE_CLUSTER'),
     )
     .addOption(
-      new Option(
-        '--advertise <url>',
-        'where the other nodes of the cluster reach this one: http://host:port',
-      ).env('CELLSTORE_ADVERTISE'),
+      new Option('--advertise <url>', 'where the other nodes of the cluster reach this one: http://host:port')
+        .env('CELLSTORE_ADVERTISE')
+        .argParser(addressOf),
     )
     .addOption(
-      durationOption(
+      new Option(
         '--cluster-ttl <duration>',
         'how long a node of the cluster may be silent before others take over its cells: from 2s to 5m; the same for all nodes',
       )
+        .argParser(clusterTtlOf)
         .env('CELLSTORE_CLUSTER_TTL')
         .default(CLUSTER_TTL_MS_DEFAULT, '6s'),
     )
@@ -227,6 +230,28 @@ function addObservationFlags(command: Command): void {
         .env('CELLSTORE_METRICS_HOST')
         .default('127.0.0.1'),
     )
+}
+
+/** @throws `InvalidArgumentError` */
+function addressOf(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  const isOrigin = url !== undefined && /^https?:$/.test(url.protocol) && `${url.origin}/` === url.href
+  if (isOrigin && !isAnyAddress(url.hostname)) return url.origin
+  throw new InvalidArgumentError(
+    'It must be a URL at which the other nodes reach this one, without a path: http://10.0.0.1:8787.',
+  )
+}
+
+/** Whether it stands for all addresses of a machine: to listen at, and not to reach. */
+export function isAnyAddress(host: string): boolean {
+  return host === '' || host === '0.0.0.0' || host === '::' || host === '[::]'
+}
+
+/** @throws `InvalidArgumentError` */
+function clusterTtlOf(text: string): number {
+  const ms = durationArgument(text)
+  if (ms >= CLUSTER_TTL_MS_MIN && ms <= CLUSTER_TTL_MS_MAX) return ms
+  throw new InvalidArgumentError('It must be from 2s to 5m.')
 }
 
 /** @throws `InvalidArgumentError` */

@@ -19,7 +19,7 @@ import { StoreCore } from '../../store/store-core.ts'
 import type { StoreMetrics } from '../../store/store-metrics.ts'
 import { WorkerService, type WorkerServiceOptions } from '../../workers/node/dispatch/worker-service.ts'
 import type { NodeLimits } from './limits/limits.ts'
-import type { ServeFlags } from './serve-flags.ts'
+import { isAnyAddress, type ServeFlags } from './serve-flags.ts'
 
 /** So often a directory that turns out to be taken over is set aside, and the node starts anew. */
 const STARTS_MAX = 3
@@ -45,6 +45,12 @@ export interface ServedStoreParts {
 export async function openServedStore(flags: ServeFlags, parts: ServedStoreParts): Promise<ServedStore> {
   const { cluster: url, clusterTtl: ttlMs } = flags
   if (url === undefined) return await openStore(flags, parts, await ownershipWithoutCluster(flags, parts))
+  if (flags.advertise === undefined && isAnyAddress(flags.host))
+    throw new CellError(
+      'invalid_setting',
+      `The other nodes can't reach this one at ${flags.host}. Set --advertise (CELLSTORE_ADVERTISE) to a URL at which they do, such as http://10.0.0.1:8787.`,
+      { field: 'advertise' },
+    )
   for (let start = 1; ; start++) {
     try {
       return await openMember(flags, parts, { url, ttlMs }, start > 1)

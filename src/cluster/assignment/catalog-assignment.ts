@@ -1,7 +1,8 @@
 import { type BackOff, backOffMs } from '../../base/async/back-off.ts'
 import { type Clock, delay } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
-import { type Assignment, parseAssignment } from '../../catalog/assignment/assignment.ts'
+import type { Assignment } from '../../catalog/assignment/assignment.ts'
+import { parseAssignment } from '../../catalog/assignment/parsed-assignment.ts'
 import type { Catalog } from '../../catalog/catalog.ts'
 import { isCellError } from '../../errors.ts'
 

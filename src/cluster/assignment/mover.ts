@@ -24,6 +24,8 @@ export interface MoverParts {
   host: CellHost
   /** Writes an assignment to the catalog, so that all nodes learn it in order. Goes on until it is there, or a newer one is. */
   publish(assignment: Assignment): Promise<void>
+  /** Tells the others up to when this node may stamp versions: ranges that come raise that. */
+  beat(): Promise<void>
   clock: Clock
   logger: Log
 }
@@ -84,9 +86,13 @@ export class Mover {
 
   /** An assignment that another node has made, or this one. */
   learn(assignment: Assignment): void {
-    const { ownership, host, logger } = this.#parts
+    const { ownership, host, beat, logger } = this.#parts
     const { gained, lost } = ownership.adopt(assignment)
-    if (gained.length > 0) void this.#acquire(gained)
+    if (gained.length > 0) {
+      void this.#acquire(gained)
+      // Otherwise the first versions of these cells would wait for the next one.
+      beat().catch(() => {})
+    }
     if (lost.length === 0) return
     const forgetting: Promise<unknown> = host
       .forget(toSpans(lost))
@@ -121,7 +127,7 @@ export class Mover {
   }
 
   async #move(ranges: readonly number[], target: Target): Promise<number> {
-    const { self, ownership, host, logger } = this.#parts
+    const { self, ownership, host, beat, logger } = this.#parts
     const own = new Set(ownership.ranges)
     const going = ranges.filter((range) => own.has(range))
     if (going.length === 0 || target.id === self) return 0
@@ -130,6 +136,8 @@ export class Mover {
     const spans = toSpans(going)
     let put: Assignment
     try {
+      // A release stores versions, also of cells that have only just come.
+      await beat()
       const end = await host.release(spans)
       put = await this.#put((newest) => {
         const owners = ownersOf(newest)

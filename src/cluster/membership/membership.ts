@@ -57,6 +57,7 @@ export class Membership {
   #failing: { beats: boolean; looks: boolean } = { beats: false, looks: false }
   readonly #timers = new Map<string, Timer>()
   readonly #running = new Set<Promise<void>>()
+  #beats: Promise<void> = Promise.resolve()
 
   constructor(parts: MembershipParts) {
     this.#parts = parts
@@ -115,8 +116,15 @@ export class Membership {
     })
   }
 
-  /** One beat, and a look at the others. @throws what the table throws */
-  async beat(): Promise<void> {
+  /** One beat, after one that is under way, and a look at the others. @throws what the table throws */
+  beat(): Promise<void> {
+    const beat = this.#beats.then(() => this.#beat())
+    // A later one must not be overtaken: what it says of stamps counts.
+    this.#beats = beat.catch(() => {})
+    return beat
+  }
+
+  async #beat(): Promise<void> {
     const { self, table, guard, clock, seenVersion, busyCells, headSeen, nodesSeen } = this.#parts
     const startedAt = momentOf(clock)
     const stampBound = this.#parts.stampBound()

@@ -100,7 +100,7 @@ function found(foundIn: string, { catalog: file }: StorePaths, settings: StoreSe
 }
 
 /** Opens a copy of a catalog, for as long as something is done with it. */
-export function withCatalog<T>(file: string, settings: StoreSettings, run: (catalog: Catalog) => T): T {
+function withCatalog<T>(file: string, settings: StoreSettings, run: (catalog: Catalog) => T): T {
   const catalog = openCatalog(file, settings)
   try {
     return run(catalog)

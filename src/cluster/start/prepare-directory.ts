@@ -52,6 +52,7 @@ export interface PreparedDirectory {
  * |---|---|---|
  * | empty | empty, and so is the bucket | a new store, whose first node this is |
  * | empty | a store, or the bucket has one | that store becomes the cluster's; its objects stay where they are |
+ * | empty | a node of a store that another node has left as the last one | refused: its catalog is old |
  * | a store | empty | an empty replica, a new node |
  * | a store | a node of it | as it is, unless it was declared dead: then its cells are set aside, and it is a new node |
  * | a store | that store, and no node of it | an old copy: set aside, a new node |
@@ -86,6 +87,8 @@ async function prepareLocked(parts: DirectoryParts, outdated: boolean): Promise<
   if (storeId === undefined) {
     const newest = await parts.newestAssignment()
     if (newest?.mode === 'cluster') throw isRebuilt(bucket)
+    const last = newest?.ranges[0]?.node
+    if (identity !== undefined && last !== undefined && identity.nodeId !== last) throw notTheLast(paths)
     if (local === undefined && owner === undefined) return await newStore(parts)
     return { identity: identity ?? identityOfLoneStore(newest), role: 'first' }
   }
@@ -159,6 +162,13 @@ function otherDirectory({ root }: StorePaths, local: string, storeId: string): C
   return refused(
     'directory',
     `The directory ${root} holds store ${local}, but the cluster's PostgreSQL has store ${storeId}. Start with an empty directory, or with another cluster.`,
+  )
+}
+
+function notTheLast({ root }: StorePaths): CellError {
+  return refused(
+    'directory',
+    `The directory ${root} was a node of a cluster that another node has left as the last one, so what it has is old. Start that node with --cluster first; then start this one with an empty directory.`,
   )
 }
 

@@ -1,6 +1,5 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import * as z from 'zod'
 import {
   DIRECTORY_MODE,
   exists,
@@ -21,8 +20,6 @@ import {
 interface HeldSpan extends RangeSpan {
   tenure: number
 }
-
-const heldSpans = z.array(z.object({ lo: z.int(), hi: z.int(), tenure: z.int() }))
 
 /**
  * Of which tenures the cells' files on this machine are. A range can leave, be written elsewhere, and come back: what was left here
@@ -85,7 +82,9 @@ export class LocalTenures {
   #read(): HeldSpan[] | undefined {
     if (!exists(this.#paths.tenures)) return undefined
     try {
-      return heldSpans.parse(JSON.parse(fs.readFileSync(this.#paths.tenures, 'utf8')))
+      const spans = JSON.parse(fs.readFileSync(this.#paths.tenures, 'utf8')) as HeldSpan[]
+      const isWhole = spans.every((span) => [span.lo, span.hi, span.tenure].every(Number.isSafeInteger))
+      return isWhole ? spans : []
     } catch {
       // Damaged: no file here is known to be of the present tenure.
       return []

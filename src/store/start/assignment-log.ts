@@ -3,7 +3,7 @@ import { bufferBody, type CallOptions, type ObjectStore } from '../../backup/obj
 import { openSealed, sealJson } from '../../backup/versions/identity/sealed-json.ts'
 import { backOffMs } from '../../base/async/back-off.ts'
 import { type Clock, delay } from '../../base/clock.ts'
-import { type Assignment, parseAssignment } from '../../catalog/assignment/assignment.ts'
+import type { Assignment } from '../../catalog/assignment/assignment.ts'
 import { CellError, isCellError } from '../../errors.ts'
 
 const PREFIX = 'assign/'
@@ -77,6 +77,8 @@ export class AssignmentLog {
   async #read(n: number, options: CallOptions): Promise<Assignment | undefined> {
     const content = await this.#store.get(keyOf(n), options)
     if (content === undefined) return undefined
+    // A store that runs alone does without it.
+    const { parseAssignment } = await import('../../catalog/assignment/parsed-assignment.ts')
     const assignment = parseAssignment(openSealed(await text(content.body)))
     if (assignment?.n === n) return assignment
     throw new CellError(

@@ -59,6 +59,9 @@ async function newNode(id: string, log = new AssignmentLog(store, systemClock)) 
     ownership,
     host,
     publish: async ({ n }) => void calls.push(`publish ${n}`),
+    beat: async () => {
+      ownership.stampBound = ownership.nextStampBound(0)
+    },
     clock: systemClock,
     logger: NO_LOG,
   })
@@ -122,6 +125,26 @@ describe('a planned move', () => {
     }
     await mover.move([0], B)
     expect(seen).toEqual([false, 'moving', true])
+  })
+
+  test('ranges that have only just come can leave at once: a beat says before the release up to when their versions may be stamped', async () => {
+    const log = new AssignmentLog(store, systemClock)
+    await log.put(first())
+    const a = await newNode('a')
+    a.mover.learn((await log.newest()) as Assignment)
+    await a.mover.move([0], B)
+    const b = await newNode('b')
+    b.mover.learn((await log.newest()) as Assignment)
+    await turnOfTheLoop()
+    b.ownership.stampBound = 0
+    const seen: number[] = []
+    const { release } = b.host
+    b.host.release = async (ranges) => {
+      seen.push(b.ownership.stampBound)
+      return await release(ranges)
+    }
+    expect(await b.mover.move([0], { id: 'a', prefix: '' })).toBe(1)
+    expect(seen[0]).toBeGreaterThan(1_000)
   })
 
   test('a release that fails leaves all as it was', async () => {

@@ -37,6 +37,13 @@ describe.skipIf(!hasPostgres)('from one node to many, and back', () => {
 
     cluster.nodes.set('a', await place.serve(...alone))
     expect(await cluster.values('a', ids)).toEqual(valuesOf(4))
+    // Its old catalog must not become the cluster's: keys that were revoked since would be good again.
+    const old = ['serve', '--port', '0', ...alone.with(1, 'b'), '--cluster', cluster.url]
+    expect(await place.failure(...old)).toMatchObject({
+      exit: 2,
+      code: 'invalid_setting',
+      message: expect.stringContaining('what it has is old'),
+    })
     await cluster.node('a').stop()
 
     // And once more into a cluster.
@@ -58,6 +65,8 @@ describe.skipIf(!hasPostgres)('from one node to many, and back', () => {
     expect(await start('x', '--cluster', 'mysql://127.0.0.1/x')).toMatchObject(setting('postgres://'))
     const nobody = `postgres://cellstore@127.0.0.1:${await freePort()}/postgres`
     expect(await start('x', '--cluster', nobody)).toMatchObject(setting('PostgreSQL does not serve now'))
+    const anywhere = ['--cluster', url, '--host', '0.0.0.0']
+    expect(await start('x', ...anywhere)).toMatchObject(setting('Set --advertise'))
     expect(place.has('x')).toBe(false)
     expect(place.has('objects')).toBe(false)
 

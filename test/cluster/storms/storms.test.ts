@@ -23,14 +23,14 @@ test.skipIf(!hasPostgres).each([
     steps: STEPS / 2,
   },
 ])(
-  `Three nodes in durability $durability under kills, sleeps, cut links and a PostgreSQL that dies or forgets $promise, serve nothing stale, and admit no revoked key: ${STORMS} storms (C1 to C9)`,
+  `Three nodes in durability $durability under kills, sleeps, cut links and a PostgreSQL that dies or forgets: they $promise, serve nothing stale, and admit no revoked key: ${STORMS} storms (C1 to C9)`,
   { timeout: 180_000 + STORMS * 300_000 },
   async ({ durability, lagMs, steps }) => {
     const random = seededRandom()
     for (let i = 0; i < STORMS; i++) {
       const cluster = await TestCluster.start(3, [
         ...['--durability', durability],
-        ...(lagMs === undefined ? [] : ['--max-lag', `${LAG_MS.told}ms`]),
+        ...(lagMs === undefined ? [] : ['--max-lag', `${LAG_MS.told / 1_000}s`]),
       ])
       try {
         const storm = new ClusterStorm(cluster, random)

@@ -185,7 +185,7 @@ export class TestNode {
       // A service manager starts it again.
       if (!this.isRunning && performance.now() < until) await this.start(false)
       if (performance.now() > until)
-        throw new Error(`${this.name} does not serve: ${this.#child?.exitCode}\n${this.stderr.slice(-4_000)}`)
+        throw new Error(`${this.name} does not serve: ${this.#child?.exitCode}\n${this.log.slice(-4_000)}`)
       await sleep(20)
     }
   }

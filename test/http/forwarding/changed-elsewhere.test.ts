@@ -1,0 +1,106 @@
+import { beforeEach, describe, expect, test } from 'vitest'
+import { askNode, type Got, type Sent } from '../../support/http/ask-node.ts'
+import { Bench } from '../../support/http/bench.ts'
+import { ScriptedPeers } from '../../support/http/scripted-peers.ts'
+import { viaFetch } from '../../support/http/transports.ts'
+
+const bench = Bench.perTest(viaFetch)
+let owner: ScriptedPeers
+let front: ScriptedPeers
+let port: number
+
+/** Two nodes with one catalog: the first has all cells, the second is asked. */
+beforeEach(async () => {
+  bench.newCell()
+  owner = new ScriptedPeers('6a1f4d1e-0000-4000-8000-00000000000a')
+  front = new ScriptedPeers('6a1f4d1e-0000-4000-8000-00000000000b')
+  await serve(owner)
+  port = await serve(front)
+  front.give(owner.self)
+})
+
+async function serve(cluster: ScriptedPeers): Promise<number> {
+  const { port } = await bench.listen({ cluster })
+  cluster.self.address = `http://127.0.0.1:${port}`
+  return port
+}
+
+function ask(path: string, { at = port, headers, ...sent }: Sent & { at?: number } = {}): Promise<Got> {
+  return askNode(at, bench.fill(path), { ...sent, headers: { 'x-api-key': bench.key, ...headers } })
+}
+
+const KEY = '/v1/databases/{cell}/kv/k'
+
+describe('what was made at another node just now', () => {
+  test('an unknown key is asked for before it is refused', async () => {
+    const at = await serve(owner)
+    let key = ''
+    owner.news = () => {
+      key = bench.store.apiKeys.create(bench.accountId).key
+    }
+    await ask(KEY, { at, headers: { 'x-api-key': 'cell_sk_unknown' } })
+    expect(key).not.toBe('')
+    expect(owner.catchUps).toBe(1)
+  })
+
+  test('a cell that is not known is asked for before it is refused', async () => {
+    const at = await serve(owner)
+    const { id } = bench.store.createCell({ accountId: bench.accountId })
+    bench.store.deleteCell(id)
+    owner.news = () => bench.store.createCell({ accountId: bench.accountId, name: 'late' })
+    const body = JSON.stringify({ baton: null, requests: [{ type: 'close' }] })
+    expect((await ask('/v1/databases/late/v3/pipeline', { method: 'POST', body, at })).status).toBe(200)
+    expect(owner.catchUps).toBe(1)
+  })
+
+  test('a name that was freed there can be taken here', async () => {
+    const at = await serve(owner)
+    const { id } = bench.store.createCell({ accountId: bench.accountId, name: 'acme' })
+    owner.news = () => bench.store.deleteCell(id)
+    const got = await ask('/v1/databases', { method: 'POST', body: '{"name":"acme"}', at })
+    expect(got).toMatchObject({ status: 201, json: { name: 'acme' } })
+    expect((await ask('/v1/databases', { method: 'POST', body: '{"name":"acme"}', at })).status).toBe(409)
+  })
+
+  test('the name of an imported database, too', async () => {
+    const at = await serve(owner)
+    const { bytes: body } = await ask('/v1/databases/{cell}/export')
+    const { id } = bench.store.createCell({ accountId: bench.accountId, name: 'acme' })
+    owner.news = () => bench.store.deleteCell(id)
+    const headers = { 'content-type': 'application/vnd.sqlite3' }
+    expect((await ask('/v1/databases?name=acme', { method: 'POST', headers, body, at })).status).toBe(201)
+  })
+
+  test('room in a quota that a deletion, or a higher quota, has made there is used here', async () => {
+    const at = await serve(owner)
+    const { id } = bench.store.createCell({ accountId: bench.accountId })
+    const cellsMax = (max: number) => bench.store.accounts.setQuotas(bench.accountId, { cellsMax: max })
+    cellsMax(3)
+    const create = async () => (await ask('/v1/databases', { method: 'POST', body: '{}', at })).status
+    expect(await create()).toBe(403)
+    owner.news = () => bench.store.deleteCell(id)
+    expect(await create()).toBe(201)
+    owner.news = () => cellsMax(4)
+    expect(await create()).toBe(201)
+    expect(await create()).toBe(403)
+  })
+
+  test('an account that was resumed there is served here, and at a node that sends its requests on', async () => {
+    const at = await serve(owner)
+    bench.store.accounts.suspend(bench.accountId)
+    expect((await ask(KEY, { at })).status).toBe(403)
+    owner.news = () => bench.store.accounts.resume(bench.accountId)
+    expect((await ask(KEY, { at })).status).toBe(404)
+    bench.store.accounts.suspend(bench.accountId)
+    front.news = () => bench.store.accounts.resume(bench.accountId)
+    expect((await ask(KEY)).status).toBe(404)
+  })
+
+  test('a list has it', async () => {
+    const at = await serve(owner)
+    owner.news = () => bench.store.createCell({ accountId: bench.accountId, name: 'late' })
+    expect((await ask('/v1/databases?name=late', { at })).json).toMatchObject({
+      databases: [{ name: 'late' }],
+    })
+  })
+})
