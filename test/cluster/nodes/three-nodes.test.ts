@@ -1,3 +1,5 @@
+import fs from 'node:fs'
+import path from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { ClusterOfTest, valuesOf } from '../../support/cluster/nodes.ts'
 import { hasPostgres } from '../../support/postgres.ts'
@@ -20,6 +22,9 @@ describe.skipIf(!hasPostgres)('three nodes are one service', () => {
     await cluster.untilShipped(ids)
 
     const c = cluster.id('c')
+    for (const id of ids) await cluster.request('a', 'PUT', `/v1/databases/${id}/kv/other`, { value: 'x' })
+    const log = path.join(cluster.place.objects, 'nodes', c, 'log')
+    await until(() => fs.existsSync(log) && fs.readdirSync(log).length > 0, 'c has a log in the bucket')
     cluster.node('c').child.kill('SIGKILL')
     expect(await cluster.values('a', ids)).toEqual(valuesOf(CELLS))
     const { nodes, taken_over } = await cluster.status('a')
@@ -29,9 +34,9 @@ describe.skipIf(!hasPostgres)('three nodes are one service', () => {
     const taken = [...taken_over, ...others.taken_over]
     expect(taken.map(({ node }) => node)).toEqual([c])
     const { lost_from, lost_until } = taken[0] as (typeof taken)[0]
-    const [from, until] = [Date.parse(String(lost_from)), Date.parse(lost_until)]
+    const [from, to] = [Date.parse(String(lost_from)), Date.parse(lost_until)]
     expect(from).toBeGreaterThanOrEqual(began)
-    expect(from).toBeLessThan(until)
+    expect(from).toBeLessThan(to)
 
     const [code] = await cluster.node('b').stop()
     expect(code).toBe(0)
