@@ -1,6 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { createClient } from '@libsql/client'
+import type { Config } from 'drizzle-kit'
 import { expect, onTestFinished, test } from 'vitest'
 import { serveCell } from '../../support/http/hrana-cell.ts'
 import { PROJECT, run } from '../../support/package/run.ts'
@@ -28,7 +29,7 @@ async function application() {
   const folder = tempDirectory('cellstore-drizzle-kit')
   fs.symlinkSync(MODULES, path.join(folder, 'node_modules'))
   const inFolder = (name: string) => path.join(folder, name)
-  const configure = (options: { tablesFilter?: string[]; out?: string }) =>
+  const configure = (options: Pick<Config, 'tablesFilter' | 'out'>) =>
     fs.writeFileSync(
       inFolder('drizzle.config.ts'),
       `import { defineConfig } from 'drizzle-kit'
