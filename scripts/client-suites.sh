@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Runs what is in no package against this source, unchanged: the public suites of @libsql/client (tursodatabase/libsql-client-ts) and of
-# unstorage's drivers (unjs/unstorage), and two programs of Turso's examples, moved by their URL and token alone.
+# unstorage's drivers (unjs/unstorage), two programs of Turso's examples, moved by their URL and token alone, and a program with Kysely's dialect for libSQL.
 # Needs bash, curl, git, and a clone after `npm ci`. Ends with another code than 0 if anything fails.
 #
 #   scripts/client-suites.sh                    # all
-#   scripts/client-suites.sh libsql             # or some: libsql, unstorage, expenses, mugs
+#   scripts/client-suites.sh libsql             # or some: libsql, unstorage, expenses, mugs, kysely
 #
 # LIBSQL_SUITE, UNSTORAGE_SUITE and TURSO_EXAMPLES may name clones that are there already.
 set -euo pipefail
@@ -132,5 +132,43 @@ USE
   tsx use.mts
 }
 
-[[ $# -gt 0 ]] || set -- libsql unstorage expenses mugs
+kysely() {
+  mkdir "$folder/kysely" && cd "$folder/kysely"
+  echo '{"private":true,"type":"module"}' >package.json
+  npm install --ignore-scripts --silent kysely@0.29.9 @libsql/kysely-libsql@0.4.1
+  npm ls --depth=0
+  new_cell
+  cat >use.mjs <<'USE'
+import assert from 'node:assert/strict'
+import { LibsqlDialect } from '@libsql/kysely-libsql'
+import { Kysely } from 'kysely'
+
+const { LIBSQL_URL: url, LIBSQL_TOKEN: authToken } = process.env
+const db = new Kysely({ dialect: new LibsqlDialect({ url, authToken }) })
+await db.schema.createTable('pets').addColumn('id', 'integer', (c) => c.primaryKey()).addColumn('name', 'text').execute()
+const add = (to, name) => to.insertInto('pets').values({ name }).returningAll().executeTakeFirstOrThrow()
+const names = async () => (await db.selectFrom('pets').select('name').orderBy('id').execute()).map(({ name }) => name)
+assert.equal((await add(db, 'Ann')).id, 1)
+await db.transaction().execute(async (tx) => {
+  await add(tx, 'Bob')
+  await add(tx, 'Cid')
+})
+await assert.rejects(
+  db.transaction().execute(async (tx) => {
+    await add(tx, 'Dan')
+    throw new Error('undone')
+  }),
+  /undone/,
+)
+assert.deepEqual(await names(), ['Ann', 'Bob', 'Cid'])
+assert.equal((await db.updateTable('pets').set({ name: 'Eve' }).where('id', '=', 2).executeTakeFirst()).numUpdatedRows, 1n)
+const pets = (await db.introspection.getTables()).find(({ name }) => name === 'pets')
+assert.deepEqual(pets.columns.map(({ name }) => name), ['id', 'name'])
+await db.destroy()
+console.log('kysely: queries, transactions, a rollback, introspection')
+USE
+  LIBSQL_URL=$url LIBSQL_TOKEN=$key node use.mjs
+}
+
+[[ $# -gt 0 ]] || set -- libsql unstorage expenses mugs kysely
 for each; do cd "$root" && "$each"; done
