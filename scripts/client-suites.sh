@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Runs what is in no package against this source, unchanged: the public suites of @libsql/client (tursodatabase/libsql-client-ts) and of
-# unstorage's drivers (unjs/unstorage), two programs of Turso's examples, moved by their URL and token alone, and a program with Kysely's dialect for libSQL.
+# unstorage's drivers (unjs/unstorage), two programs of Turso's examples, moved by their URL and token alone, and programs with
+# Kysely's dialect and Prisma's adapter for libSQL.
 # Needs bash, curl, git, and a clone after `npm ci`. Ends with another code than 0 if anything fails.
 #
 #   scripts/client-suites.sh                    # all
-#   scripts/client-suites.sh libsql             # or some: libsql, unstorage, expenses, mugs, kysely
+#   scripts/client-suites.sh libsql             # or some: libsql, unstorage, expenses, mugs, kysely, prisma
 #
 # LIBSQL_SUITE, UNSTORAGE_SUITE and TURSO_EXAMPLES may name clones that are there already.
 set -euo pipefail
@@ -170,5 +171,67 @@ USE
   LIBSQL_URL=$url LIBSQL_TOKEN=$key node use.mjs
 }
 
-[[ $# -gt 0 ]] || set -- libsql unstorage expenses mugs kysely
+prisma() {
+  mkdir "$folder/prisma" && cd "$folder/prisma"
+  echo '{"private":true,"type":"module"}' >package.json
+  npm install --ignore-scripts --silent prisma@7.10.0 @prisma/client@7.10.0 @prisma/adapter-libsql@7.10.0
+  npm ls --depth=0
+  new_cell
+  cat >schema.prisma <<'SCHEMA'
+generator client {
+  provider = "prisma-client"
+  output   = "./generated"
+}
+datasource db {
+  provider = "sqlite"
+}
+model User {
+  id    Int    @id @default(autoincrement())
+  email String @unique
+  posts Post[]
+}
+model Post {
+  id     Int    @id @default(autoincrement())
+  title  String
+  userId Int
+  user   User   @relation(fields: [userId], references: [id])
+}
+SCHEMA
+  # To generate a client it needs no engine, and shall download none.
+  PRISMA_SCHEMA_ENGINE_BINARY=/bin/true npx prisma generate --schema schema.prisma
+  cat >use.mts <<'USE'
+import assert from 'node:assert/strict'
+import { PrismaLibSql } from '@prisma/adapter-libsql'
+import { createClient } from '@libsql/client'
+import { PrismaClient } from './generated/client.ts'
+
+const config = { url: process.env.LIBSQL_URL as string, authToken: process.env.LIBSQL_TOKEN as string }
+await createClient(config).executeMultiple(`
+  CREATE TABLE User (id INTEGER PRIMARY KEY AUTOINCREMENT, email TEXT NOT NULL UNIQUE);
+  CREATE TABLE Post (id INTEGER PRIMARY KEY AUTOINCREMENT, title TEXT NOT NULL, userId INTEGER NOT NULL REFERENCES User(id));
+`)
+const db = new PrismaClient({ adapter: new PrismaLibSql(config) })
+const ann = await db.user.create({ data: { email: 'ann@x', posts: { create: [{ title: 'first' }] } }, include: { posts: true } })
+assert.deepEqual(ann, { id: 1, email: 'ann@x', posts: [{ id: 1, title: 'first', userId: 1 }] })
+await db.$transaction([db.user.create({ data: { email: 'bob@x' } }), db.user.create({ data: { email: 'cid@x' } })])
+await db.$transaction(async (tx) => {
+  const { id } = await tx.user.create({ data: { email: 'dan@x' } })
+  await tx.post.create({ data: { title: 'second', userId: id } })
+})
+const undone = db.$transaction(async (tx) => {
+  await tx.user.create({ data: { email: 'eve@x' } })
+  await tx.user.create({ data: { email: 'ann@x' } })
+})
+await assert.rejects(undone)
+assert.deepEqual((await db.user.findMany({ orderBy: { id: 'asc' } })).map(({ email }) => email), ['ann@x', 'bob@x', 'cid@x', 'dan@x'])
+assert.equal(await db.post.count({ where: { user: { email: 'dan@x' } } }), 1)
+await db.$disconnect()
+const error = await db.user.create({ data: { email: 'ann@x' } }).catch((error: unknown) => error)
+assert.equal((error as { code?: string }).code, 'P2039')
+console.log('prisma: relations, batches, transactions, one undone, a violated UNIQUE')
+USE
+  LIBSQL_URL=$url LIBSQL_TOKEN=$key tsx use.mts
+}
+
+[[ $# -gt 0 ]] || set -- libsql unstorage expenses mugs kysely prisma
 for each; do cd "$root" && "$each"; done
