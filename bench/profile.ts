@@ -15,7 +15,7 @@ import { readProfiles, type Span, timesOf } from './profiles.ts'
 const ROUND_MS = Number(process.env['CELLSTORE_BENCH_ROUND_MS'] ?? 4_000)
 const MB = Number(process.env['CELLSTORE_BENCH_MB'] ?? 50)
 const INTERVAL_US = 200
-const ROWS_MAX = 16
+const ROWS_MAX = Number(process.env['CELLSTORE_BENCH_ROWS'] ?? 16)
 const CONNECTIONS = 32
 const KEYS = 1_000
 const CELLS = Number(process.env['CELLSTORE_BENCH_CELLS'] ?? 300)
@@ -75,7 +75,8 @@ async function largeCell(): Promise<void> {
   if (large !== '') return
   large = await createCell()
   await sql(large, 'CREATE TABLE pages (id INTEGER PRIMARY KEY, page BLOB)')
-  for (let mb = 0; mb < MB; mb++) await sql(large, `INSERT INTO pages (page) ${rows(256, 'randomblob(4000)')}`)
+  for (let mb = 0; mb < MB; mb++)
+    await sql(large, `INSERT INTO pages (page) ${rows(256, 'randomblob(4000)')}`)
 }
 
 /** Each work, which says how often it was done, and what comes before it. */
@@ -95,8 +96,13 @@ const WORKS: Record<string, Work> = {
   SELECT: warmed(() => load('POST', statements, select)),
   INSERT: warmed(() => load('POST', statements, insert)),
   creation: warmed(() => repeat(CELLS, createCell)),
-  'first version': { before: firstVersions, run: async () => CELLS },
-  'first PUT': warmed(() => repeat(CELLS, async () => ask('PUT', `/${await createCell()}/kv/key`, { value: '1' }))),
+  'first version': {
+    before: () => repeat(CELLS, createCell),
+    run: () => firstVersions().then(() => CELLS),
+  },
+  'first PUT': warmed(() =>
+    repeat(CELLS, async () => ask('PUT', `/${await createCell()}/kv/key`, { value: '1' })),
+  ),
   snapshot: {
     before: largeCell,
     run: () =>
@@ -115,10 +121,8 @@ try {
   await load('PUT', entries)
   for (const [what, { before, run }] of Object.entries(WORKS)) {
     if (asked.length > 0 && !asked.includes(what)) continue
-    const begun = now()
     await before?.()
-    // What is made before its first versions are measured is what they are of.
-    const from = what === 'first version' ? begun : now()
+    const from = now()
     done.push({ what, count: await run(), span: { from, until: now() } })
   }
 } finally {

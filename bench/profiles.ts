@@ -116,7 +116,9 @@ function ourName(frame: ProfileNode['callFrame']): string | undefined {
 function otherName({ functionName, url }: ProfileNode['callFrame']): string {
   if (url.startsWith('node:')) return `Node.js, ${url}`
   if (functionName === '(garbage collector)') return 'garbage collection'
-  return functionName === '(program)' || url === '' ? 'Node.js, outside of JavaScript' : `packages, ${packageOf(url)}`
+  return functionName === '(program)' || url === ''
+    ? 'Node.js, outside of JavaScript'
+    : `packages, ${packageOf(url)}`
 }
 
 function packageOf(url: string): string {

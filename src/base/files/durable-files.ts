@@ -9,7 +9,6 @@ import { writeAllSync } from './write-all.ts'
  */
 export const SYNC_EVERY_BYTES = 4 * 1_048_576
 
-const open = promisify(fs.open)
 const write = promisify(fs.write)
 const fsync = promisify(fs.fsync)
 
@@ -112,7 +111,7 @@ async function writeNewFileAside(file: string, bytes: Uint8Array): Promise<void>
  * @returns writes the bytes, makes them durable, and closes the file; has to be called
  */
 export async function makeFileAside(file: string): Promise<(bytes: Uint8Array) => Promise<void>> {
-  const fd = await open(file, 'wx', FILE_MODE)
+  const fd = await promisify(fs.open)(file, 'wx', FILE_MODE)
   return async (bytes) => {
     try {
       for (let at = 0; at < bytes.length; ) at += (await write(fd, bytes, at)).bytesWritten
