@@ -108,7 +108,7 @@ const WORKS: Record<string, Work> = {
     run: () =>
       repeat(REPEATS, async () => {
         await sql(large, 'UPDATE pages SET page = randomblob(4000) WHERE id = 1')
-        await ask('POST', `/${large}/backup`, { kind: 'snapshot' })
+        await ask('POST', `/${large}/backup`)
       }),
   },
   restore: { before: largeCell, run: () => repeat(REPEATS, () => ask('POST', `/${large}/restore`)) },
