@@ -17,6 +17,8 @@ const MB = Number(process.env['CELLSTORE_BENCH_MB'] ?? 50)
 const INTERVAL_US = 200
 const ROWS_MAX = Number(process.env['CELLSTORE_BENCH_ROWS'] ?? 16)
 const CONNECTIONS = 32
+/** Of a node that is not busy. */
+const PER_SECOND = 4_000
 const KEYS = 1_000
 const CELLS = Number(process.env['CELLSTORE_BENCH_CELLS'] ?? 300)
 const REPEATS = 5
@@ -45,10 +47,13 @@ async function ask(method: string, place: string, body: unknown = {}): Promise<{
   return JSON.parse(text) as { id?: string }
 }
 
-async function load(method: 'GET' | 'PUT' | 'POST', paths: string[], body?: string): Promise<number> {
+async function load(
+  method: 'GET' | 'PUT' | 'POST',
+  paths: string[],
+  how: { body?: string; perSecond?: number } = {},
+): Promise<number> {
   const each = { port, method, paths, headers: `x-api-key: ${key}\r\n`, connections: CONNECTIONS }
-  const given = { ...each, durationMs: ROUND_MS, ...(body !== undefined && { body }) }
-  const { count } = await client.run(given)
+  const { count } = await client.run({ ...each, durationMs: ROUND_MS, ...how })
   return count
 }
 
@@ -93,8 +98,9 @@ const firstVersions = () => sleep(VERSIONS_MS)
 const WORKS: Record<string, Work> = {
   PUT: warmed(() => load('PUT', entries)),
   GET: warmed(() => load('GET', entries)),
-  SELECT: warmed(() => load('POST', statements, select)),
-  INSERT: warmed(() => load('POST', statements, insert)),
+  'GET, paced': warmed(() => load('GET', entries, { perSecond: PER_SECOND })),
+  SELECT: warmed(() => load('POST', statements, { body: select })),
+  INSERT: warmed(() => load('POST', statements, { body: insert })),
   creation: warmed(() => repeat(CELLS, createCell)),
   'first version': {
     before: () => repeat(CELLS, createCell),
