@@ -10,7 +10,8 @@ import { readProfiles, type Span, timesOf } from './profiles.ts'
  * other, and a table of functions for each. A sample counts for the innermost function of ours that runs, with all that it calls of Node.js
  * and SQLite; where none of ours runs, for Node.js. Fsyncs and compression run in the thread pool, which V8 does not see.
  *
- * Its arguments are kinds of work; without any, all of them. `CELLSTORE_BENCH_ROUND_MS` (4,000) and `CELLSTORE_BENCH_MB` (50) set its length.
+ * Its arguments are kinds of work; without any, all of them. `CELLSTORE_BENCH_ROUND_MS` (4,000), `CELLSTORE_BENCH_MB` (50), `CELLSTORE_BENCH_CELLS` (300) and
+ * `CELLSTORE_BENCH_ROWS` (16) set its length.
  */
 const ROUND_MS = Number(process.env['CELLSTORE_BENCH_ROUND_MS'] ?? 4_000)
 const MB = Number(process.env['CELLSTORE_BENCH_MB'] ?? 50)
@@ -22,7 +23,7 @@ const PER_SECOND = 4_000
 const KEYS = 1_000
 const CELLS = Number(process.env['CELLSTORE_BENCH_CELLS'] ?? 300)
 const REPEATS = 5
-/** New cells get their first versions within the lag. */
+/** New cells get their first versions within the lag: other work is profiled after that. */
 const VERSIONS_MS = 15_000
 
 const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-profile-'))
@@ -103,14 +104,14 @@ const WORKS: Record<string, Work> = {
   INSERT: warmed(() => load('POST', statements, { body: insert })),
   creation: warmed(() => repeat(CELLS, createCell)),
   'first version': {
-    before: () => repeat(CELLS, createCell),
+    before: () => firstVersions().then(() => repeat(CELLS, createCell)),
     run: () => firstVersions().then(() => CELLS),
   },
   'first PUT': warmed(() =>
     repeat(CELLS, async () => ask('PUT', `/${await createCell()}/kv/key`, { value: '1' })),
   ),
   snapshot: {
-    before: largeCell,
+    before: () => firstVersions().then(largeCell),
     run: () =>
       repeat(REPEATS, async () => {
         await sql(large, 'UPDATE pages SET page = randomblob(4000) WHERE id = 1')
