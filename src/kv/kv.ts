@@ -64,6 +64,7 @@ export class Kv {
     const { limits, clock } = this.#context
     checkKey(key, limits)
     const statements = this.#statements()
+    statements.database.reads.before()
     try {
       return statements.value(key, clock.now())
     } catch (error) {
@@ -267,6 +268,7 @@ export class Kv {
 
   #read<T>(read: (statements: KvStatements, now: number) => T): T {
     const statements = this.#statements()
+    statements.database.reads.before()
     try {
       return read(statements, this.#context.clock.now())
     } catch (error) {
