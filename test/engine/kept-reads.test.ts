@@ -57,16 +57,19 @@ describe('reads of one run share a transaction', () => {
     await other.close()
   })
 
-  test.each(['a microtask', 'process.nextTick', 'setImmediate'])('it has ended after the run: %s', async (what) => {
-    const database = open()
-    const other = second(database.path)
-    readMany(database)
-    other.exec('UPDATE t SET b = 1')
-    await (what === 'a microtask'
-      ? Promise.resolve()
-      : new Promise<void>((go) => (what === 'setImmediate' ? setImmediate(go) : process.nextTick(go))))
-    expect([database.reads.isOpen, read(database)]).toEqual([false, 1])
-  })
+  test.each(['a microtask', 'process.nextTick', 'setImmediate'])(
+    'it has ended after the run: %s',
+    async (what) => {
+      const database = open()
+      const other = second(database.path)
+      readMany(database)
+      other.exec('UPDATE t SET b = 1')
+      await (what === 'a microtask'
+        ? Promise.resolve()
+        : new Promise<void>((go) => (what === 'setImmediate' ? setImmediate(go) : process.nextTick(go))))
+      expect([database.reads.isOpen, read(database)]).toEqual([false, 1])
+    },
+  )
 
   test('a loop that never waits sees what another program commits after at most 128 reads', () => {
     const database = open()
@@ -112,7 +115,8 @@ describe('anything but a read ends it first', () => {
     'foreign keys': (database) => database.enforceForeignKeys(false),
     'a look at the log': (database) => database.checkpoints.state(),
     'a look at the state': (database) => database.inTransaction,
-    'a statement that fails': (database) => codeOf(() => database.sql('SELECT abs(-9223372036854775807 - 1)')),
+    'a statement that fails': (database) =>
+      codeOf(() => database.sql('SELECT abs(-9223372036854775807 - 1)')),
     'a checkpoint': (database) => database.checkpoints.run('TRUNCATE'),
   }
 
