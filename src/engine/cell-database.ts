@@ -1,5 +1,5 @@
 import type { CellError } from '../errors.ts'
-import { type CellDatabaseSettings, configure, PAGE_BYTES } from './cell-settings.ts'
+import { type CellDatabaseSettings, PAGE_BYTES } from './cell-settings.ts'
 import { CellState, type FailureHooks } from './cell-state.ts'
 import { GroupCommit } from './commits/group-commit.ts'
 import { checkWork } from './commits/transaction-work.ts'
@@ -10,7 +10,7 @@ import { DeleteReserve, type Growth } from './files/delete-reserve.ts'
 import type { CellAccess, OpenCell } from './holds/cell-access.ts'
 import { CellHolds } from './holds/cell-holds.ts'
 import type { Hold, HoldBounds } from './holds/hold.ts'
-import { type KeptReads, keepingReads } from './kept-reads.ts'
+import { KeepingConnection, type KeptReads } from './kept-reads.ts'
 import type { SqlText } from './sql-policy/sql-statement.ts'
 import { type Connection, closeLeavingLog, openConnection, type Statement } from './sqlite.ts'
 import { isSqliteError, toCellError } from './sqlite-errors.ts'
@@ -89,12 +89,13 @@ export class CellDatabase implements OpenCell {
     const { limits, durability, checkpointBytes } = settings
     const state = new CellState({ path, limits }, hooks)
     this.#state = state
-    let opened: Connection | undefined
+    let opened: KeepingConnection | undefined
     try {
-      opened = openConnection(path)
-      configure(opened, settings)
-      const { connection, reads } = keepingReads(opened)
+      const connection = new KeepingConnection(openConnection(path))
+      opened = connection
+      connection.configure(settings)
       this.#connection = connection
+      const { reads } = connection
       this.reads = reads
       this.#transactions = new Transactions(connection, state, reads, {
         begin: () => {

@@ -1,5 +1,6 @@
 import { queueMicrotask } from '../base/clock.ts'
-import type { Connection, Statement } from './sqlite.ts'
+import { type CellDatabaseSettings, configure } from './cell-settings.ts'
+import type { Connection, DriverConnection, Statement } from './sqlite.ts'
 
 /** Reads that share one transaction at most: a loop that waits for what another program commits sees it then. */
 const READS_MAX = 128
@@ -11,7 +12,7 @@ const READS_APART_MAX = 256
 /**
  * One read transaction for many reads of a run: what a program does between two waits. Each read apart takes SQLite's locks and looks
  * whether the file has changed, which costs more than to read a row. The transaction ends with the run, in a microtask, so that what comes after
- * an `await` or an event sees what others have committed; and before anything but a read, through {@link keepingReads} or {@link end}.
+ * an `await` or an event sees what others have committed; and before anything but a read, through {@link KeepingConnection} or {@link end}.
  * See docs/decisions/0039-reads-of-one-run.md.
  */
 export class KeptReads {
@@ -86,24 +87,61 @@ export class KeptReads {
  * The same connection for everything else: what it is asked, prepares or runs ends the transaction of the reads first. Statements that
  * were prepared before don't pass it: a change does in `changing()`, others where they run.
  */
-export function keepingReads(connection: Connection): { connection: Connection; reads: KeptReads } {
-  const reads = new KeptReads(connection)
-  const ending =
-    <A extends unknown[], R>(call: (...args: A) => R) =>
-    (...args: A): R => {
+export class KeepingConnection implements Connection {
+  readonly reads: KeptReads
+  readonly prepare: Connection['prepare']
+  readonly function: Connection['function']
+  readonly #connection: DriverConnection
+
+  constructor(connection: DriverConnection) {
+    const reads = new KeptReads(connection)
+    this.reads = reads
+    this.#connection = connection
+    // Its type is one for each call.
+    this.prepare = ((sql: string) => {
       reads.end()
-      return call.apply(connection, args)
-    }
-  // It inherits: the driver's own properties can't be overridden in a subclass.
-  const { prepare, exec, pragma, backup, close } = connection
-  const others = Object.entries({ prepare, exec, pragma, backup, close }).map(
-    ([name, call]) => [name, { value: ending(call as (...args: unknown[]) => unknown) }] as const,
-  )
-  const inTransaction = {
-    get: () => {
+      return connection.prepare(sql)
+    }) as Connection['prepare']
+    this.function = ((name: string, options: object, run: (...args: unknown[]) => unknown) => {
       reads.end()
-      return connection.inTransaction && !reads.isOpen
-    },
+      return connection.function(name, options, run)
+    }) as Connection['function']
   }
-  return { connection: Object.create(connection, { ...Object.fromEntries(others), inTransaction }), reads }
+
+  configure(settings: CellDatabaseSettings): void {
+    configure(this.#connection, settings)
+  }
+
+  get name(): string {
+    return this.#connection.name
+  }
+
+  get open(): boolean {
+    return this.#connection.open
+  }
+
+  get inTransaction(): boolean {
+    return this.#others.inTransaction && !this.reads.isOpen
+  }
+
+  exec(sql: string): unknown {
+    return this.#others.exec(sql)
+  }
+
+  pragma(...args: Parameters<Connection['pragma']>): unknown {
+    return this.#others.pragma(...args)
+  }
+
+  backup(...args: Parameters<Connection['backup']>): ReturnType<Connection['backup']> {
+    return this.#others.backup(...args)
+  }
+
+  close(): unknown {
+    return this.#others.close()
+  }
+
+  get #others(): Connection {
+    this.reads.end()
+    return this.#connection
+  }
 }

@@ -21,7 +21,7 @@ function open(options: TestDatabaseOptions = {}): CellDatabase {
 }
 
 function read(database: CellDatabase): unknown {
-  return database.sql(READ).rows[0]?.b
+  return database.sql<{ b: unknown }>(READ).rows[0]?.b
 }
 
 /** As many reads as it takes until they share a transaction. */

@@ -1,9 +1,9 @@
 import type { CellError } from '../../errors.ts'
-import { type CellDatabaseSettings, configure } from '../cell-settings.ts'
+import type { CellDatabaseSettings } from '../cell-settings.ts'
 import { CellState } from '../cell-state.ts'
 import { Transactions } from '../commits/transactions.ts'
 import type { CopyOptions } from '../files/database-copy.ts'
-import { type KeptReads, keepingReads } from '../kept-reads.ts'
+import { KeepingConnection, type KeptReads } from '../kept-reads.ts'
 import type { SqlText } from '../sql-policy/sql-statement.ts'
 import { type Connection, openConnection, type Statement } from '../sqlite.ts'
 import { isSqliteError } from '../sqlite-errors.ts'
@@ -44,10 +44,11 @@ export class CommittedReader implements CellAccess {
     this.#refuse = () => {
       throw refusal()
     }
-    const { connection, reads } = keepingReads(openConnection(path, { readonly: true }))
+    const connection = new KeepingConnection(openConnection(path, { readonly: true }))
+    const { reads } = connection
     this.#connection = connection
     this.reads = reads
-    configure(connection, settings)
+    connection.configure(settings)
     this.#state = new CellState({ path, limits: settings.limits }, {})
     this.transactions = new Transactions(connection, this.#state, reads, {
       begin: this.#refuse,
