@@ -5,7 +5,7 @@ import { having } from './options/option-shapes.ts'
  * As they are when the library is loaded. A test runner's fake timers stand still, also for the library; its fake `Date` is used:
  * it is what the test says the time is.
  */
-export const { setImmediate } = globalThis
+export const { setImmediate, queueMicrotask } = globalThis
 const { setTimeout, clearTimeout } = globalThis
 const monotonicNow = performance.now.bind(performance)
 

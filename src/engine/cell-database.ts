@@ -1,5 +1,5 @@
 import type { CellError } from '../errors.ts'
-import { type CellDatabaseSettings, configure, PAGE_BYTES } from './cell-settings.ts'
+import { type CellDatabaseSettings, PAGE_BYTES } from './cell-settings.ts'
 import { CellState, type FailureHooks } from './cell-state.ts'
 import { GroupCommit } from './commits/group-commit.ts'
 import { checkWork } from './commits/transaction-work.ts'
@@ -10,6 +10,7 @@ import { DeleteReserve, type Growth } from './files/delete-reserve.ts'
 import type { CellAccess, OpenCell } from './holds/cell-access.ts'
 import { CellHolds } from './holds/cell-holds.ts'
 import type { Hold, HoldBounds } from './holds/hold.ts'
+import { KeepingConnection, type KeptReads } from './kept-reads.ts'
 import type { SqlText } from './sql-policy/sql-statement.ts'
 import { type Connection, closeLeavingLog, openConnection, type Statement } from './sqlite.ts'
 import { isSqliteError, toCellError } from './sqlite-errors.ts'
@@ -55,6 +56,7 @@ export class CellDatabase implements OpenCell {
   readonly checkpoints: Checkpoints
   readonly syncs: CommitSync
   readonly holds: CellHolds
+  readonly reads: KeptReads
   /** Order of the last use among all cells, for the pool's choice of what to close. */
   usedAt = 0
   /** Uses that forbid the pool to close it. */
@@ -87,12 +89,15 @@ export class CellDatabase implements OpenCell {
     const { limits, durability, checkpointBytes } = settings
     const state = new CellState({ path, limits }, hooks)
     this.#state = state
-    let connection: Connection | undefined
+    let opened: KeepingConnection | undefined
     try {
-      connection = openConnection(path)
-      configure(connection, settings)
+      const connection = new KeepingConnection(openConnection(path))
+      opened = connection
+      connection.configure(settings)
       this.#connection = connection
-      this.#transactions = new Transactions(connection, state, {
+      const { reads } = connection
+      this.reads = reads
+      this.#transactions = new Transactions(connection, state, reads, {
         begin: () => {
           this.#changing()
           this.#deleteReserve.began()
@@ -128,7 +133,7 @@ export class CellDatabase implements OpenCell {
       this.syncs = new CommitSync(connection, { path, state, frames, needed, stored }, durability, inLog)
       this.checkpoints = new Checkpoints(
         connection,
-        { path, state },
+        { path, state, reads },
         { ...limits, checkpointBytes },
         {
           before: (wal) => hooks.beforeCheckpoint?.(this, wal),
@@ -155,8 +160,8 @@ export class CellDatabase implements OpenCell {
       this.checkpoints.lookForLong()
     } catch (error) {
       const failure = toCellError(error, { path, limits })
-      const isLeftAlone = failure.details.reason !== undefined && connection && closeLeavingLog(connection)
-      if (!isLeftAlone) connection?.close()
+      const isLeftAlone = failure.details.reason !== undefined && opened && closeLeavingLog(opened)
+      if (!isLeftAlone) opened?.close()
       throw failure
     }
   }
@@ -382,11 +387,6 @@ export class CellDatabase implements OpenCell {
     if (!this.syncs.pending) this.checkpoints.shorten()
   }
 
-  /** Another value than before if another program has committed to the file meanwhile; our own commits don't count. */
-  dataVersion(): number {
-    return this.#connection.prepare('PRAGMA data_version').pluck().get() as number
-  }
-
   /** Copies the database into a new file while others use it. @throws `store_closed` if it is closed meanwhile */
   async copyTo(target: string, options?: CopyOptions): Promise<void> {
     this.#state.assertOpen()
@@ -433,7 +433,7 @@ export class CellDatabase implements OpenCell {
   }
 
   #newRunner(): StatementRunner {
-    return new StatementRunner(this.#connection, this.settings, this.#transactions, {
+    return new StatementRunner(this.#connection, this.reads, this.settings, this.#transactions, {
       beforePrepare: (sql) => this.#hooks.beforePrepare?.(this, sql) ?? false,
       changing: () => this.#changing(),
       changed: () => this.#changed(UNKNOWN_WEIGHT),
@@ -446,6 +446,7 @@ export class CellDatabase implements OpenCell {
   #changing(): void {
     // Its transaction's BEGIN came here.
     if (this.#transactions.depth > 0) return
+    this.reads.end()
     this.syncs.changing()
     this.times?.changing()
     this.checkpoints.assertRoom()

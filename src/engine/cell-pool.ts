@@ -36,6 +36,8 @@ export interface PoolBounds {
 
 /** How many cells are drawn, of which one is closed. */
 const DRAWN = 8
+/** Of more open cells, so many are looked at: to look at thousands costs as much as to open one. */
+const LOOKS_MAX = 64
 
 /**
  * The open cells, at most `cellsMax`. To make room, one is closed of those whose owners have more than an equal part: of
@@ -47,6 +49,9 @@ const DRAWN = 8
 export class CellPool {
   readonly quarantine: Quarantine
   readonly #open = new Map<string, CellDatabase>()
+  /** Those that are open, in any order, to draw from; and where each is. */
+  readonly #ids: string[] = []
+  readonly #places = new Map<string, number>()
   readonly #cells: FairShares
   readonly #memory: OpenMemory | undefined
   readonly #opener: CellOpener
@@ -178,7 +183,7 @@ export class CellPool {
     // Removed afterwards: queued work that asks for the cell once more must find this one.
     const database = this.#open.get(id)
     const acknowledged = database && this.work(id, () => database.close(options))
-    this.#open.delete(id)
+    if (this.#open.delete(id)) this.#forgetPlace(id)
     this.#cells.delete(id)
     return acknowledged
   }
@@ -213,6 +218,7 @@ export class CellPool {
       const database = new CellDatabase(paths.database, settings, { ...hooks, quarantined })
       database.touch()
       this.#open.set(id, database)
+      this.#places.set(id, this.#ids.push(id) - 1)
       return database
     } catch (error) {
       if (!this.#open.has(id)) this.#cells.delete(id)
@@ -237,26 +243,49 @@ export class CellPool {
   }
 
   /**
-   * A scan, not a sorted list: opening a file costs a hundred times as much, and uses of a cell cost nothing.
+   * Draws, not a sorted list: uses of a cell cost nothing. All are looked at only if there are few, or few may be closed.
    *
    * @returns false if all that may be closed are in use
    */
   #closeOne(shares: FairShares, forId: string): boolean {
-    const drawn: { id: string; usedAt: number }[] = []
-    let seen = 0
-    // forEach: a for loop would make one array of garbage per cell at every open.
-    this.#open.forEach(({ usedAt, busy }, id) => {
-      if (id === forId || busy || !shares.mayMakeRoom(id)) return
-      // Each of those seen so far has the same chance to be among the drawn.
-      const place = seen++ < DRAWN ? drawn.length : this.#random(seen)
-      if (place < DRAWN) drawn[place] = { id, usedAt }
-    })
+    const mayClose = (id: string, { busy }: CellDatabase) => id !== forId && !busy && shares.mayMakeRoom(id)
+    let drawn: { id: string; usedAt: number }[] = []
+    const looks = this.#ids.length > LOOKS_MAX ? LOOKS_MAX : 0
+    for (let i = 0; i < looks && drawn.length < DRAWN; i++) {
+      const id = this.#ids[this.#random(this.#ids.length)] as string
+      const database = this.#open.get(id) as CellDatabase
+      if (mayClose(id, database)) drawn.push({ id, usedAt: database.usedAt })
+    }
+    if (drawn.length < DRAWN) drawn = this.#drawOfAll(mayClose)
     const [first, ...others] = drawn
     if (first === undefined) return false
     const { id } = others.reduce((oldest, each) => (each.usedAt < oldest.usedAt ? each : oldest), first)
     this.#close(id)
     shares.delete(id)
     return true
+  }
+
+  #drawOfAll(mayClose: (id: string, database: CellDatabase) => boolean): { id: string; usedAt: number }[] {
+    const drawn: { id: string; usedAt: number }[] = []
+    let seen = 0
+    // forEach: a for loop would make one array of garbage per cell at every open.
+    this.#open.forEach((database, id) => {
+      if (!mayClose(id, database)) return
+      // Each of those seen so far has the same chance to be among the drawn.
+      const place = seen++ < DRAWN ? drawn.length : this.#random(seen)
+      if (place < DRAWN) drawn[place] = { id, usedAt: database.usedAt }
+    })
+    return drawn
+  }
+
+  /** The last one takes its place. */
+  #forgetPlace(id: string): void {
+    const place = this.#places.get(id) as number
+    this.#places.delete(id)
+    const last = this.#ids.pop() as string
+    if (last === id) return
+    this.#ids[place] = last
+    this.#places.set(last, place)
   }
 
   /** xorshift32: the same draws in every run. @returns an integer below `end` */

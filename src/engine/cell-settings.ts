@@ -3,7 +3,7 @@ import { oneOf } from '../base/options/option-shapes.ts'
 import type { SharedCommits } from './commits/shared-commits.ts'
 import type { EngineCounts } from './engine-counts.ts'
 import type { OwnerFunctions } from './owner-functions.ts'
-import type { Connection } from './sqlite.ts'
+import type { DriverConnection } from './sqlite.ts'
 
 /**
  * `full`: a commit is fsynced before its call returns or resolves. `relaxed`: a power loss may drop the newest commits, but
@@ -55,7 +55,7 @@ export const PAGE_BYTES = 4_096
  * Sets the PRAGMAs of a new connection: the file remembers none of them but the journal mode. One call, because each call
  * costs a statement.
  */
-export function configure(connection: Connection, settings: CellDatabaseSettings): void {
+export function configure(connection: DriverConnection, settings: CellDatabaseSettings): void {
   const { durability, pageCacheBytes, checkpointBytes, temporary, limits } = settings
   // Before the schema is read: only then does SQLite know which tables belong to an extension's module, and protect them.
   settings.ownerFunctions?.apply(connection)

@@ -11,7 +11,7 @@ import {
 import { CellError } from '../errors.ts'
 import { isLate } from './commits/transaction-work.ts'
 import type { OwnersNames } from './sql-policy/owners-names.ts'
-import { type Connection, openInMemory } from './sqlite.ts'
+import { type DriverConnection, openInMemory } from './sqlite.ts'
 import { encodeParam } from './statements/parameters.ts'
 import { decodeInteger } from './statements/rows.ts'
 import type { SqlParam, SqlValue } from './statements/sql-values.ts'
@@ -95,12 +95,12 @@ export class OwnerFunctions {
   }
 
   /** Adds all of it to a connection. */
-  apply(connection: Connection): void {
+  apply(connection: DriverConnection): void {
     for (const path of this.#extensions) connection.loadExtension(path)
     for (const [name, options] of this.#functions) define(connection, name, options)
   }
 
-  #try(connection: Connection): void {
+  #try(connection: DriverConnection): void {
     for (const [i, path] of this.#extensions.entries()) {
       const field = `extensions[${i}]`
       if (typeof path !== 'string') throw invalid(field, 'must be a path.')
@@ -128,7 +128,7 @@ function checkFunction(name: string, given: SqlFunction | SqlFunctionOptions): S
   throw invalid(`functions.${name}`, 'must be a function, or { run, deterministic, varargs }.')
 }
 
-function define(connection: Connection, name: string, options: SqlFunctionOptions): void {
+function define(connection: DriverConnection, name: string, options: SqlFunctionOptions): void {
   const call = options.run as (...args: SqlValue[]) => unknown
   const run = (...args: unknown[]) => callFunction(name, call, args)
   // The driver takes the number of arguments from the function that it is given.
@@ -168,7 +168,7 @@ interface Names {
   modules: ReadonlySet<string>
 }
 
-function namesOf(connection: Connection): Names & { added: ReadonlySet<string> } {
+function namesOf(connection: DriverConnection): Names & { added: ReadonlySet<string> } {
   const list = (sql: string) => new Set(connection.prepare(sql).pluck().all() as string[])
   return {
     functions: list('SELECT lower(name) FROM pragma_function_list'),

@@ -3,7 +3,15 @@ import { assertSupportedRuntime } from '../base/machine/runtime.ts'
 import { CellError } from '../errors.ts'
 
 /** The only file that imports the driver; the rest of the engine sees these types. */
-export type Connection = Database.Database
+export type DriverConnection = Database.Database
+/** What all but the opening needs of one. */
+export type Connection = Pick<
+  DriverConnection,
+  'name' | 'open' | 'inTransaction' | 'prepare' | 'function' | 'backup' | 'pragma'
+> & {
+  exec(sql: string): unknown
+  close(): unknown
+}
 export type Statement = Database.Statement<unknown[], unknown>
 
 /** Earlier releases could corrupt a database while its write-ahead log was reset (sqlite.org/wal.html, "WAL-reset bug"). */
@@ -12,7 +20,7 @@ const SQLITE_VERSION_MIN = [3, 51, 3] as const
 let versionChecked = false
 
 /** A new database in memory, to find out what SQLite takes. */
-export function openInMemory(): Connection {
+export function openInMemory(): DriverConnection {
   assertSupportedRuntime()
   return new Database(':memory:')
 }
@@ -24,7 +32,7 @@ export function openInMemory(): Connection {
  * @param options.readonly writes neither the database nor its log, not even at the close
  * @throws `unsupported_runtime` on a Node that the driver would crash; SQLite's own errors
  */
-export function openConnection(path: string, { readonly = false } = {}): Connection {
+export function openConnection(path: string, { readonly = false } = {}): DriverConnection {
   assertSupportedRuntime()
   const connection = new Database(path, { fileMustExist: true, timeout: 0, readonly })
   if (!versionChecked) checkVersion(connection)

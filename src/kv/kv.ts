@@ -64,6 +64,7 @@ export class Kv {
     const { limits, clock } = this.#context
     checkKey(key, limits)
     const statements = this.#statements()
+    statements.database.reads.before()
     try {
       return statements.value(key, clock.now())
     } catch (error) {
@@ -171,14 +172,18 @@ export class Kv {
     const now = moment.now()
     const expiryIfNew = expiryOf(options, now, limits)
     const statements = this.#statements()
-    return statements.database.transaction(() => {
-      const entry = statements.entry(key, now)
+    const { database } = statements
+    const add = () => {
+      const entry = statements.counter(key, now)
       const value = addTo(entry?.value, step)
       const expiresAt = entry === undefined ? expiryIfNew : entry.expiresAt
-      const { created: _, ...put } = runPut(statements, { key, value: value.toString(), expiresAt }, moment)
+      const put = runPut(statements, { key, value: value.toString(), expiresAt }, moment)
       this.#noteExpiry(put)
-      return { ...put, value: decodeInteger(value) }
-    })
+      const { version, ttlSeconds } = put
+      return { key, version, ttlSeconds, expiresAt, value: decodeInteger(value) }
+    }
+    // Only one of its statements changes anything, so that within a transaction it needs no savepoint.
+    return database.inTransaction ? database.write(add) : database.transaction(add)
   }
 
   /** @returns seconds left, rounded up; −1 if the entry does not expire; null if there is no live entry */
@@ -267,6 +272,7 @@ export class Kv {
 
   #read<T>(read: (statements: KvStatements, now: number) => T): T {
     const statements = this.#statements()
+    statements.database.reads.before()
     try {
       return read(statements, this.#context.clock.now())
     } catch (error) {

@@ -44,6 +44,9 @@ const VERSION = 'CAST(version AS TEXT)'
 
 export const GET_ENTRY = `SELECT value, expires_at, ${VERSION} FROM main._cell_kv WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)`
 
+export const GET_COUNTER =
+  'SELECT value, expires_at FROM main._cell_kv WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
+
 export const GET_EXPIRY =
   'SELECT expires_at FROM main._cell_kv WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
 

@@ -7,6 +7,7 @@ import {
   DELETE_IF,
   DELETE_LIVE,
   DELETE_RETURNING,
+  GET_COUNTER,
   GET_ENTRY,
   GET_EXPIRY,
   GET_VALUE,
@@ -56,6 +57,12 @@ export class KvStatements {
   /** @returns undefined if there is no live entry */
   entry(key: string, now: number): KvEntry | undefined {
     return toEntry(key, this.find(GET_ENTRY).get(key, now), now)
+  }
+
+  /** What a counter needs of its {@link entry}. */
+  counter(key: string, now: number): Pick<KvEntry, 'value' | 'expiresAt'> | undefined {
+    const row = this.find(GET_COUNTER).get(key, now) as [string, number | null] | undefined
+    return row && { value: row[0], expiresAt: row[1] }
   }
 
   /** @returns the entry that it deletes; undefined if there is no live entry */

@@ -19,6 +19,28 @@ describe('incr', () => {
     expect(kv.incr('m', -7)).toBe(-7)
   })
 
+  test('a refused one within a transaction undoes nothing else, and the transaction goes on', async () => {
+    const { cell } = await openTestCell()
+    const { kv } = cell
+    kv.put('text', 'none')
+    const count = () => {
+      kv.incr('n')
+      expect(codeOf(() => kv.incr('text'))).toBe('not_an_integer')
+      expect(codeOf(() => kv.incr('n', INT64_MAX))).toBe('integer_overflow')
+      return kv.incr('n')
+    }
+    expect(cell.transaction(count)).toBe(2)
+    expect(await Promise.all([cell.commit(count), cell.commit(count)])).toEqual([4, 6])
+    expect([kv.get('n'), kv.get('text')]).toEqual(['6', 'none'])
+    expect(() =>
+      cell.transaction(() => {
+        kv.incr('n')
+        throw new Error('taken back')
+      }),
+    ).toThrow('taken back')
+    expect(kv.get('n')).toBe('6')
+  })
+
   test('counts on from a decimal text that was put', async () => {
     const kv = await openKv()
     for (const [text, next] of [

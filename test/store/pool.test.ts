@@ -52,6 +52,24 @@ describe('the pool of open cells', () => {
     // Each new cell is made durable, and the disk may be busy.
   })
 
+  test('of so many open cells that only some are looked at, one that was used lately stays, and the bound holds', async () => {
+    const test = await openTestStore({ openCellsMax: 100, durability: 'relaxed' })
+    const cells = Array.from({ length: 260 }, () => test.store.createCell())
+    const [often, ...others] = cells as [Cell, ...Cell[]]
+    for (const [i, cell] of others.entries()) {
+      cell.kv.put('k', String(i))
+      use(often)
+    }
+    const open = openCells(test)
+    expect([open.size, open.has(often.id)]).toEqual([100, true])
+    // All but one are in use: only a look at all of them finds it.
+    const held = [...open].slice(1).map((id) => test.store.openCell(id).beginHold({ readOnly: true }))
+    use(cells.find(({ id }) => !open.has(id)) as Cell)
+    const after = openCells(test)
+    expect([...open].filter((id) => !after.has(id))).toEqual([[...open][0]])
+    for (const { hold } of held) hold.rollback()
+  })
+
   test('closes the one that was used longest ago', async () => {
     const test = await openTestStore({ openCellsMax: 3 })
     const [a, b, c, d, e] = Array.from({ length: 5 }, () => test.store.createCell()) as [

@@ -1,5 +1,6 @@
 import { CellError } from '../../errors.ts'
 import { type CellState, transactionEnded } from '../cell-state.ts'
+import type { KeptReads } from '../kept-reads.ts'
 import type { Connection, Statement } from '../sqlite.ts'
 import type { Touched } from '../watch/commit-recorder.ts'
 import { refuseLate } from './transaction-work.ts'
@@ -50,6 +51,7 @@ export interface OpenSavepoint {
 export class Transactions {
   readonly #connection: Connection
   readonly #state: CellState
+  readonly #reads: KeptReads
   readonly #events: TransactionEvents
   /** Prepared with their first use: most of thousands of open cells need none. */
   #statements: Map<ControlSql, Statement> | undefined
@@ -62,9 +64,10 @@ export class Transactions {
   /** The answer of {@link canShare}, and the schema that it holds for. */
   #shared: { version: unknown; allowed: boolean } | undefined
 
-  constructor(connection: Connection, state: CellState, events: TransactionEvents) {
+  constructor(connection: Connection, state: CellState, reads: KeptReads, events: TransactionEvents) {
     this.#connection = connection
     this.#state = state
+    this.#reads = reads
     this.#events = events
   }
 
@@ -309,6 +312,7 @@ export class Transactions {
   }
 
   #exec(sql: ControlSql): void {
+    this.#reads.end()
     this.#statements ??= new Map()
     let statement = this.#statements.get(sql)
     if (statement === undefined) {

@@ -2,6 +2,7 @@ import type { CellError } from '../../errors.ts'
 import type { OpenSavepoint } from '../commits/transactions.ts'
 import type { CopyOptions } from '../files/database-copy.ts'
 import type { Growth } from '../files/delete-reserve.ts'
+import type { KeptReads } from '../kept-reads.ts'
 import type { SqlText } from '../sql-policy/sql-statement.ts'
 import type { Statement } from '../sqlite.ts'
 import type { SqlParams, SqlResult } from '../statements/sql-values.ts'
@@ -19,6 +20,7 @@ export interface CellAccess {
   readonly inTransaction: boolean
   readonly quarantined: CellError | undefined
   readonly recorder: CommitRecorder | undefined
+  readonly reads: KeptReads
   assertUsable(): void
   touch(): void
   prepare(sql: string): Statement

@@ -1,8 +1,9 @@
 import type { CellError } from '../../errors.ts'
-import { type CellDatabaseSettings, configure } from '../cell-settings.ts'
+import type { CellDatabaseSettings } from '../cell-settings.ts'
 import { CellState } from '../cell-state.ts'
 import { Transactions } from '../commits/transactions.ts'
 import type { CopyOptions } from '../files/database-copy.ts'
+import { KeepingConnection, type KeptReads } from '../kept-reads.ts'
 import type { SqlText } from '../sql-policy/sql-statement.ts'
 import { type Connection, openConnection, type Statement } from '../sqlite.ts'
 import { isSqliteError } from '../sqlite-errors.ts'
@@ -29,6 +30,7 @@ export interface ReaderEvents {
 export class CommittedReader implements CellAccess {
   readonly recorder = undefined
   readonly transactions: Transactions
+  readonly reads: KeptReads
   readonly #connection: Connection
   readonly #state: CellState
   readonly #runner: StatementRunner
@@ -42,17 +44,20 @@ export class CommittedReader implements CellAccess {
     this.#refuse = () => {
       throw refusal()
     }
-    this.#connection = openConnection(path, { readonly: true })
-    configure(this.#connection, settings)
+    const connection = new KeepingConnection(openConnection(path, { readonly: true }))
+    const { reads } = connection
+    this.#connection = connection
+    this.reads = reads
+    connection.configure(settings)
     this.#state = new CellState({ path, limits: settings.limits }, {})
-    this.transactions = new Transactions(this.#connection, this.#state, {
+    this.transactions = new Transactions(connection, this.#state, reads, {
       begin: this.#refuse,
       commit: (run) => run(),
       committed() {},
       mark: () => undefined,
       rolledBack() {},
     })
-    this.#runner = new StatementRunner(this.#connection, settings, this.transactions, {
+    this.#runner = new StatementRunner(connection, reads, settings, this.transactions, {
       beforePrepare: (sql) => beforePrepare(this, sql),
       changing: this.#refuse,
       changed() {},

@@ -1,6 +1,7 @@
 import { CellError } from '../../errors.ts'
 import type { OpenSavepoint } from '../commits/transactions.ts'
 import type { Growth } from '../files/delete-reserve.ts'
+import type { KeptReads } from '../kept-reads.ts'
 import type { SqlText } from '../sql-policy/sql-statement.ts'
 import type { Statement } from '../sqlite.ts'
 import type { SqlParams, SqlResult } from '../statements/sql-values.ts'
@@ -39,6 +40,10 @@ export class HeldAccess implements OpenCell {
 
   get recorder(): CommitRecorder | undefined {
     return this.#database.recorder
+  }
+
+  get reads(): KeptReads {
+    return this.#database.reads
   }
 
   assertUsable(): void {

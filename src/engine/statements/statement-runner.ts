@@ -2,6 +2,7 @@ import type { Limits, ResultLimits } from '../../base/options/limits.ts'
 import { CellError } from '../../errors.ts'
 import type { CellDatabaseSettings, SqlPolicy } from '../cell-settings.ts'
 import type { Transactions } from '../commits/transactions.ts'
+import type { KeptReads } from '../kept-reads.ts'
 import { checkFullTextCommands } from '../sql-policy/sql-full-text.ts'
 import type { SqlText } from '../sql-policy/sql-statement.ts'
 import type { Connection, Statement } from '../sqlite.ts'
@@ -75,18 +76,21 @@ export class StatementRunner {
   readonly #defaultPolicy: SqlPolicy
   readonly #transactions: Transactions
   readonly #connection: Connection
+  readonly #reads: KeptReads
   readonly #events: RunnerEvents
   readonly #storeDirectory: string | undefined
   #changes: Statement | undefined
 
   constructor(
     connection: Connection,
+    reads: KeptReads,
     settings: Pick<CellDatabaseSettings, 'limits' | 'sqlPolicy' | 'ownerFunctions' | 'storeDirectory'>,
     transactions: Transactions,
     events: RunnerEvents,
   ) {
     this.statements = new PreparedStatements(connection, settings, (sql) => events.beforePrepare(sql))
     this.#connection = connection
+    this.#reads = reads
     this.#limits = settings.limits
     this.#defaultPolicy = settings.sqlPolicy
     this.#storeDirectory = settings.storeDirectory
@@ -144,11 +148,13 @@ export class StatementRunner {
     const isPlain = prepared.onlyReads && (isArray || asObjects !== undefined)
     if (!isPlain) return this.#runChecked(prepared, params, options).rows[0]
     const bound = encodeParams(params, this.#limits, prepared)
-    if (asObjects === undefined || isArray) {
+    const toRun = asObjects === undefined || isArray ? statement : asObjects()
+    this.#reads.before()
+    if (toRun === statement) {
       const row = statement.get(...bound) as RawRow | undefined
       return row && decodeRow(row)
     }
-    const row = asObjects().get(...bound) as Record<string, RawRow[number]> | undefined
+    const row = toRun.get(...bound) as Record<string, RawRow[number]> | undefined
     return row && decodeObject(row)
   }
 
@@ -169,6 +175,7 @@ export class StatementRunner {
 
   #runChecked(prepared: PreparedStatement, params: SqlParams | MixedParams, options: RunOptions): AnyResult {
     const bound = encodeParams(params, this.#limits, prepared)
+    if (prepared.onlyReads) this.#reads.before()
     const result = prepared.deletes
       ? this.#events.deletion(() => this.#run(prepared, bound, options))
       : this.#run(prepared, bound, options)

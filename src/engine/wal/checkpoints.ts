@@ -2,6 +2,7 @@ import fs from 'node:fs'
 import { CellError } from '../../errors.ts'
 import { PAGE_BYTES } from '../cell-settings.ts'
 import type { CellState } from '../cell-state.ts'
+import type { KeptReads } from '../kept-reads.ts'
 import type { Connection, Statement } from '../sqlite.ts'
 import { WalReader, walBytes } from './wal-file.ts'
 
@@ -52,6 +53,7 @@ export class Checkpoints {
   readonly #bounds: CheckpointBounds
   readonly #events: CheckpointEvents
   readonly #state: CellState
+  readonly #reads: KeptReads
   #query: Statement | undefined
   #weight = 0
   /** The length of the log at which the next checkpoint is tried. */
@@ -74,19 +76,21 @@ export class Checkpoints {
 
   constructor(
     connection: Connection,
-    { path, state }: { path: string; state: CellState },
+    { path, state, reads }: { path: string; state: CellState; reads: KeptReads },
     bounds: CheckpointBounds,
     events: CheckpointEvents,
   ) {
     this.#connection = connection
     this.#path = path
     this.#state = state
+    this.#reads = reads
     this.#bounds = bounds
     this.#events = events
     this.#nextBytes = bounds.checkpointBytes
   }
 
   state(): WalState {
+    this.#reads.end()
     this.#query ??= this.#connection.prepare('PRAGMA main.wal_checkpoint(NOOP)').raw() as Statement
     const [, frames, checkpointed] = this.#query.get() as [number, number, number]
     return { frames: Math.max(frames, 0), checkpointed: Math.max(checkpointed, 0) }

@@ -29,7 +29,7 @@ interface LogKeeperParts {
 export class LogKeeper {
   readonly #parts: LogKeeperParts
   /** Set from the keeping of a log to the end of its checkpoint. Shows whether another program committed meanwhile. */
-  #dataVersion: number | undefined
+  #dataVersion: unknown
 
   constructor(parts: LogKeeperParts) {
     this.#parts = parts
@@ -47,7 +47,7 @@ export class LogKeeper {
       }
       this.#keepOrigin(database, now)
       // The frames are counted after the version was read: a commit in between shows in both.
-      const dataVersion = database.dataVersion()
+      const dataVersion = dataVersionOf(database)
       const { frames } = database.checkpoints.state()
       if (this.#keep(frames, now.size)) this.#dataVersion = dataVersion
       history.kept()
@@ -64,7 +64,7 @@ export class LogKeeper {
     this.#dataVersion = undefined
     // No log was kept for this checkpoint, so it must not approve the file.
     if (dataVersion === undefined) return
-    if (dataVersion !== database.dataVersion()) {
+    if (dataVersion !== dataVersionOf(database)) {
       // Another program committed after the log was kept. The checkpoint may have moved its change into the file.
       this.#breakAll('foreign write')
       return
@@ -184,4 +184,9 @@ export class Origin {
     fs.rmSync(this.path, { force: true })
     this.#isAbsent = true
   }
+}
+
+/** Another value than before if another program has committed to the file meanwhile; our own commits don't count. */
+function dataVersionOf(database: CellDatabase): unknown {
+  return database.prepare('PRAGMA data_version').pluck().get()
 }
