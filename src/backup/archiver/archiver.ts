@@ -8,12 +8,7 @@ import type { CellCutter, CutArguments, CutCall } from '../changes/log/cell-cutt
 import type { BackupSource } from '../create/backup-runner.ts'
 import type { DatabaseReader } from '../create/database-reader.ts'
 import { PreparedStates } from '../restore/build/prepared-states.ts'
-import {
-  CellBrancher,
-  CellPreparer,
-  CellRestorer,
-  type CellRestorerParts,
-} from '../restore/cell-restorer.ts'
+import { CellBrancher, CellPreparer, CellRestorer, type CellRestorerParts } from '../restore/cell-restorer.ts'
 import type { RestoredNames } from '../restore/install/cell-installer.ts'
 import { RefusedRestores } from '../restore/install/restored-mark.ts'
 import { NeedsVersion, type ShipOptions } from '../restore/target/find-target.ts'

@@ -118,12 +118,7 @@ export class CellRestorer {
   }
 
   /** Goes on from what was prepared, if that is the beginning of the target. */
-  async #build(
-    cellId: string,
-    found: FoundTarget,
-    paths: CellPaths,
-    restore: CellRestore,
-  ): Promise<number> {
+  async #build(cellId: string, found: FoundTarget, paths: CellPaths, restore: CellRestore): Promise<number> {
     const { prepared } = this.#parts
     const taken = prepared.find(cellId, found.target)
     try {
@@ -296,8 +291,8 @@ async function buildTarget(
   { signal, onProgress, willMove }: BuildOptions,
   taken?: TakenState,
 ): Promise<number> {
-  const rest = wals.slice(taken?.wals ?? 0)
-  const since = wals.slice(0, taken?.wals ?? 0).at(-1)?.commits.at(-1)?.[1] ?? timeOf(manifest)
+  const [applied, rest] = [wals.slice(0, taken?.wals ?? 0), wals.slice(taken?.wals ?? 0)]
+  const since = applied.at(-1)?.commits.at(-1)?.[1] ?? timeOf(manifest)
   const shipped = rest.length === 0 ? undefined : new ShippedLog(log, rest, since, { signal })
   const expected = { storeId, cellId: source, limits }
   const sizeBytes = await buildDatabase(reader, manifest, expected, paths, threads, {

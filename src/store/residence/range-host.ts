@@ -43,12 +43,13 @@ export class RangeHost implements CellHost {
     // Most of it while requests are served. What they commit meanwhile is little.
     await this.#store(spans, signal)
     await this.#settle(spans, signal)
+    const known = await core.lastLog({ signal })
     await beforeStop?.()
     await residence.release(spans, signal)
     core.changes.endWhere((cellId) => isOf(spans, cellId), notHere())
     await this.#store(spans, signal)
     await this.#settle(spans, signal)
-    return { lastLog: await core.lastLog({ signal }), stampBound: ownership.stampBound }
+    return { lastLog: await core.lastLog({ signal, known }), stampBound: ownership.stampBound }
   }
 
   async prepare(cellIds: readonly string[], signal?: AbortSignal): Promise<void> {

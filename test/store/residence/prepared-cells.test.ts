@@ -99,9 +99,15 @@ test('a cell that does not come is forgotten after a minute', async () => {
 })
 
 test('a move goes on if the node cannot prepare its cells', async () => {
-  const { cluster, a, b, cell } = await shippedCell()
-  b.link.failure = 'object_store_unavailable'
-  const beforeStop = async () => await b.host.prepare([cell.id])
-  await cluster.soon(a.host.release([ALL], { beforeStop }))
-  b.link.open()
+  const { cluster, a, b, cell, prepared } = await shippedCell()
+  const beforeStop = async () => {
+    b.link.failure = 'object_store_unavailable'
+    await b.host.prepare([cell.id])
+    b.link.open()
+    expect(prepared()).toEqual([])
+  }
+  const end = await cluster.soon(a.host.release([ALL], { beforeStop }))
+  cluster.assign([{ ...ALL, node: 'B', prefix: b.ownership.prefix, end }])
+  await cluster.acquire('B', [ALL])
+  expect(values(await cluster.cellAt('B', cell.id))).toEqual(['in the version', 'in the log'])
 })

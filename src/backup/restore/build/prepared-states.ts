@@ -91,5 +91,7 @@ function isBeginningOf(before: JoinedWal, now: JoinedWal): boolean {
 }
 
 function isSame(before: JoinedWal, now: JoinedWal): boolean {
-  return before.frames === now.frames && before.pieces.length === now.pieces.length && isBeginningOf(before, now)
+  return (
+    before.frames === now.frames && before.pieces.length === now.pieces.length && isBeginningOf(before, now)
+  )
 }
