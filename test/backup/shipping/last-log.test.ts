@@ -39,7 +39,7 @@ test('the hash of the last object is not that of an answer which came damaged (i
 class CountedStore extends PassingStore {
   lists = 0
 
-  override list(...args: Parameters<ObjectStore['list']>): ReturnType<ObjectStore['list']> {
+  override list(...args: Parameters<ObjectStore['list']>): ReturnType<PassingStore['list']> {
     this.lists++
     return super.list(...args)
   }
