@@ -122,8 +122,7 @@ export class Forwarding {
         const mark = `${known} ${proofFor(peer, this.#cluster.secret)}`
         const answer = await passOn({ ...asked, peer, mark, body: await read(), shutdown }, this.#connections)
         if (!('hasBody' in answer)) return answer
-        const isLate = this.#parts.clock.monotonic() >= deadline
-        if (!mayRepeat || answer.hasBody || isLate) throw moving('The cell is on its way to another node.')
+        if (!mayRepeat || answer.hasBody) throw moving('The cell is on its way to another node.')
         if (answer.cellId !== undefined) wanted = { cellId: answer.cellId }
         theirs = answer.assignment
       } catch (error) {
@@ -158,8 +157,7 @@ export class Forwarding {
    */
   async arrives(target: Target, { assignment }: Mark): Promise<boolean> {
     const deadline = this.#parts.clock.monotonic() + WAIT_MS
-    // Who gives a cell away knows that before this node can.
-    if (assignment > this.#cluster.assignment) await this.#learn(assignment, deadline)
+    if (assignment > this.#cluster.assignment) await this.#cluster.catchUp()
     return (await this.#settled(target, deadline)) === 'here'
   }
 
