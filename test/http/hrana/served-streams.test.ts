@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { Workplace } from '../../support/cli/workplace.ts'
 import { type HranaCell, newCell, serveCell } from '../../support/http/hrana-cell.ts'
 import { workersOf } from '../../support/processes.ts'
 import { until } from '../../support/until.ts'
@@ -50,6 +51,30 @@ test('a transaction whose worker is killed is lost, and nothing of it is ever co
   const after = await send(cell, [execute('INSERT INTO t VALUES (2)'), execute('COMMIT'), close], baton)
   expect([after.status, after.code]).toEqual([409, 'STREAM_EXPIRED'])
   expect((await send(cell, [execute('SELECT * FROM t'), close])).body).toContain('"rows":[]')
+})
+
+test('after a kill of the node and its next start, a baton of before opens nothing, and of its transaction nothing is there', async () => {
+  const place = new Workplace()
+  const before = await place.serve('--workers', '1')
+  const id = String((await before.request('POST', '/v1/databases')).body['id'])
+  const route = `/v1/databases/${id}/v2/pipeline`
+  await before.request('POST', route, { requests: [execute('CREATE TABLE t (v)'), close] })
+  const stream = { requests: [execute('SELECT 1')] }
+  const transaction = { requests: [execute('BEGIN'), execute('INSERT INTO t VALUES (1)')] }
+  const batons = []
+  for (const body of [stream, transaction])
+    batons.push((await before.request('POST', route, body)).body['baton'])
+  before.child.kill('SIGKILL')
+  await before.ended
+  const after = await place.serve('--workers', '1')
+  const post = (body: unknown) => after.request('POST', route, body, before.key)
+  for (const baton of batons) {
+    const answer = await post({ baton, requests: [execute('COMMIT'), close] })
+    expect([answer.status, answer.body['code']]).toEqual([409, 'STREAM_EXPIRED'])
+  }
+  const found = await post({ requests: [execute('SELECT * FROM t'), close] })
+  expect(JSON.stringify(found.body)).toContain('"rows":[]')
+  expect(await after.stop()).toEqual([0, null])
 })
 
 test('an account that stores its quota of bytes grows by no pipeline, and by no transaction', async () => {
