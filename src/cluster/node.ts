@@ -24,7 +24,7 @@ import { Membership } from './membership/membership.ts'
 import type { HeadSeen } from './membership/node-table.ts'
 import { RevocationBarrier } from './membership/revocation-barrier.ts'
 import { newCaretaker } from './new-caretaker.ts'
-import { Peers, type PingAnswer } from './peers.ts'
+import { Peers, type PingAnswer, preparing } from './peers.ts'
 import { dissolve } from './postgres/cluster-row.ts'
 import type { Database } from './postgres/database.ts'
 import { PostgresNodeTable } from './postgres/node-table.ts'
@@ -49,6 +49,7 @@ const LEAVE_AFTER_MS = 100
 /** What the parts of {@link ClusterNode} are once its store is open. */
 interface Attached {
   core: StoreCore
+  host: CellHost
   catalog: PostgresCatalog
   published: CatalogAssignment
   mover: Mover
@@ -128,6 +129,7 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
       status: async () => this.#report(),
       drain: async () => this.#beginDrain(),
       balance: async () => this.#beginBalance(),
+      prepare: async (body) => await this.#theAttached().host.prepare(...preparing(body)),
       leave: async () => this.leaveAsked(),
     }
   }
@@ -200,6 +202,7 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
       ownership: this.ownership,
       host,
       publish: (assignment) => published.publish(assignment),
+      prepare: (id, ranges) => this.#peers.prepare(this.#addresses.get(id), this.#busy.in(ranges)),
       beat: async () => await this.#membership?.beat(),
       clock,
       logger: log,
@@ -215,7 +218,7 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
       gave: (to) => this.#tell(to),
     })
     const leveling = new Leveling({ self: identity.nodeId, handovers, clock, random, log })
-    this.#attached = { core, catalog, published, mover, handovers, leveling, lagMs }
+    this.#attached = { core, host, catalog, published, mover, handovers, leveling, lagMs }
     core.catalog.changed.listen(() => this.#follow())
     core.guard.lost.listen(() => this.#end())
   }

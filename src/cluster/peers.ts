@@ -10,6 +10,10 @@ const REACH_MS = 2_500
 const CONFIRM_MS = 1_000
 const STATUS_MS = 1_500
 const COMMAND_MS = 5_000
+/** Meanwhile the cells are served where they are. What is not built by then is restored when it is asked for. */
+const PREPARE_MS = 10_000
+/** Of one move: the ids have to fit in a call. */
+const PREPARED_MAX = 1_000
 
 /** What a node says of itself. */
 export interface PingAnswer {
@@ -55,8 +59,20 @@ export class Peers {
     return (await this.#calls.call(address, 'status', {}, { timeoutMs: STATUS_MS })) as Status
   }
 
+  /** Has the node build cells that are about to come to it. A node that does not do it, or not in time, is not waited for. */
+  async prepare(address: string | undefined, cells: readonly string[]): Promise<void> {
+    if (address === undefined || cells.length === 0) return
+    const body = { cells: cells.slice(0, PREPARED_MAX) }
+    await this.#calls.call(address, 'prepare', body, { timeoutMs: PREPARE_MS }).catch(() => {})
+  }
+
   /** Has a node begin something that goes on after its answer. */
   async begin(address: string, command: 'drain' | 'balance' | 'leave'): Promise<void> {
     await this.#calls.call(address, command, {}, { timeoutMs: COMMAND_MS })
   }
+}
+
+/** What `prepare` asks for: which cells, and until when. */
+export function preparing(body: unknown): [cells: readonly string[], signal: AbortSignal] {
+  return [(body as { cells: string[] }).cells, AbortSignal.timeout(PREPARE_MS)]
 }

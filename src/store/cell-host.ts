@@ -6,6 +6,8 @@ export type TenureEnd = Pick<PastTenure, 'lastLog' | 'stampBound'>
 export interface ReleaseOptions {
   /** Ends the release with its reason; {@link CellHost.resume} or a repeat has to follow. */
   signal?: AbortSignal | undefined
+  /** Awaited while the cells are still served, once what they have committed is stored; must not throw. */
+  beforeStop?: (() => Promise<void>) | undefined
 }
 
 /** What a node does with its cells when ranges come and go. */
@@ -19,6 +21,11 @@ export interface CellHost {
    * @throws what the object store throws; `busy`. The ranges may be released already: {@link resume} or a repeat has to follow
    */
   release(ranges: readonly RangeSpan[], options?: ReleaseOptions): Promise<TenureEnd>
+  /**
+   * Cells that another node is about to hand over are built from the object store, apart from the cells: their restore goes on from there.
+   * What fails is restored later like any other cell. Resolves once all are built, or at the signal.
+   */
+  prepare(cellIds: readonly string[], signal?: AbortSignal): Promise<void>
   /** The move did not happen, and nobody can bring it about any more (model F12): the cells are served again. */
   resume(ranges: readonly RangeSpan[]): void
   /** After a move: removes the files of the ranges' cells here. Those that are here again by the assignment stay. */

@@ -405,8 +405,8 @@ export class StoreCore implements CellDirectory {
   }
 
   /** The newest object of this node's log; null if there is none. */
-  async lastLog(options: CallOptions = {}): Promise<LogNumber | null> {
-    await this.guard?.confirm(options)
+  async lastLog(options: CallOptions & { known?: LogNumber | null } = {}): Promise<LogNumber | null> {
+    await this.guard?.confirm({ signal: options.signal })
     const { guard } = this
     if (this.#objectStore === undefined || guard?.epoch === undefined) return null
     return (await findLastLog(this.#objectStore, guard.epoch, options)) ?? null

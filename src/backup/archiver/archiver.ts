@@ -7,7 +7,8 @@ import type { BaseStart } from '../changes/log/cell-cuts.ts'
 import type { CellCutter, CutArguments, CutCall } from '../changes/log/cell-cutter.ts'
 import type { BackupSource } from '../create/backup-runner.ts'
 import type { DatabaseReader } from '../create/database-reader.ts'
-import { CellBrancher, CellRestorer, type CellRestorerParts } from '../restore/cell-restorer.ts'
+import { PreparedStates } from '../restore/build/prepared-states.ts'
+import { CellBrancher, CellPreparer, CellRestorer, type CellRestorerParts } from '../restore/cell-restorer.ts'
 import type { RestoredNames } from '../restore/install/cell-installer.ts'
 import { RefusedRestores } from '../restore/install/restored-mark.ts'
 import { NeedsVersion, type ShipOptions } from '../restore/target/find-target.ts'
@@ -91,6 +92,8 @@ export interface ArchiverClient {
   branch(request: BranchRequest, options: JobOptions): Promise<RestoreResult>
   /** Changes no cell and no backup. */
   verify(request: VerifyRequest, options: JobOptions): Promise<VerifyResult>
+  /** Builds the state of a cell that is about to come to this node: its restore goes on from there. Touches neither the cell nor its backups. */
+  prepare(request: ArchiverRequest, options: JobOptions): Promise<void>
   /** Resolves in its turn: every backup and restore of the cell that had begun has ended. */
   settle(request: ArchiverRequest, options: JobOptions): Promise<void>
   /** Somebody needs the waiting jobs of a cell more than before. */
@@ -134,6 +137,8 @@ export class Archiver implements ArchiverClient {
   readonly #queue: JobQueue
   readonly #restorer: CellRestorer
   readonly #brancher: CellBrancher
+  readonly #preparer: CellPreparer
+  readonly #prepared: PreparedStates
   readonly #refused: RefusedRestores
   readonly #verifier: VersionVerifier
   readonly #shipper: Shipper | undefined
@@ -146,8 +151,10 @@ export class Archiver implements ArchiverClient {
     this.#cells = cells
     this.#clock = clock
     this.#queue = new JobQueue(queue, clock)
+    this.#prepared = new PreparedStates(destination.spoolDirectory, clock)
     const restoring: CellRestorerParts = {
       ...destination,
+      prepared: this.#prepared,
       paths,
       limits,
       ship: shipping && ((cellId, options) => this.#ship(cellId, options)),
@@ -156,6 +163,7 @@ export class Archiver implements ArchiverClient {
     }
     this.#restorer = new CellRestorer(restoring)
     this.#brancher = new CellBrancher(restoring)
+    this.#preparer = new CellPreparer(restoring)
     const needsBase = (cellId: string) => cells.needsBase(cellId, 'restore refused')
     this.#refused = new RefusedRestores({ objectStore, needsBase, clock })
     this.#verifier = new VersionVerifier({ ...destination, limits })
@@ -263,6 +271,13 @@ export class Archiver implements ArchiverClient {
     )
   }
 
+  async prepare(request: ArchiverRequest, options: JobOptions): Promise<void> {
+    await this.#job('restore', request, options, async (turn) => {
+      const known = await this.#cells.findCell(request.cellId)
+      if (!known.isLocal) await this.#preparer.run(request.cellId, { ...known, ...turn })
+    })
+  }
+
   settle(request: ArchiverRequest, options: JobOptions): Promise<void> {
     return this.#job('backup', request, options, async () => {})
   }
@@ -347,6 +362,7 @@ export class Archiver implements ArchiverClient {
   async stop(deadline: AbortSignal): Promise<void> {
     const refused = this.#refused.stop(deadline)
     await Promise.all([this.#queue.stop(deadline), this.#shipper?.stop(deadline), refused])
+    this.#prepared.close()
   }
 }
 

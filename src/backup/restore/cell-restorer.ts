@@ -9,6 +9,7 @@ import type { RestoreOptions, RestoreResult } from '../versions/backup-types.ts'
 import { backupNotFound, parseVersion, type RestoredMark } from '../versions/object-keys.ts'
 import type { Stamps } from '../versions/stamps.ts'
 import { isUnusable, type VersionIndex } from '../versions/version-index.ts'
+import type { PreparedStates, TakenState } from './build/prepared-states.ts'
 import { buildDatabase } from './build/restore-build.ts'
 import { proveCell } from './build/restore-database.ts'
 import { ShippedLog } from './build/shipped-log.ts'
@@ -36,6 +37,8 @@ import type { RestoreTarget, RestoreTargets } from './target/restore-target.ts'
 import type { RestoreThreads } from './threads/restore-threads.ts'
 
 export interface CellRestorerParts extends FinderParts, BuilderParts {
+  /** Of cells that are about to come to this node. */
+  prepared: PreparedStates
   objectStore: ObjectStore
   clock: Clock
   paths(cellId: string): CellPaths
@@ -74,7 +77,7 @@ export class CellRestorer {
     const { target, targets, contents } = found
     const { version, kind } = target.manifest
     const paths = this.#parts.paths(cellId)
-    const sizeBytes = await buildTarget(this.#parts, cellId, found, paths, restore)
+    const sizeBytes = await this.#build(cellId, found, paths, restore)
     let marked: NewMark | undefined
     let isEnded = false
     try {
@@ -112,6 +115,21 @@ export class CellRestorer {
       if (isEnded && isUnchanged) await this.#takeBack(marked, restore)
       throw error
     }
+  }
+
+  /** Goes on from what was prepared, if that is the beginning of the target. */
+  async #build(cellId: string, found: FoundTarget, paths: CellPaths, restore: CellRestore): Promise<number> {
+    const { prepared } = this.#parts
+    const taken = prepared.find(cellId, found.target)
+    try {
+      if (taken !== undefined) return await buildTarget(this.#parts, cellId, found, paths, restore, taken)
+    } catch (error) {
+      // Whatever is wrong with it, or with the log after it: the build from the version shows which.
+      if (restore.signal?.aborted === true) throw error
+    } finally {
+      prepared.drop(cellId)
+    }
+    return await buildTarget(this.#parts, cellId, found, paths, restore)
   }
 
   /** The restore is refused: what it has done outside of the cell does not count. */
@@ -172,6 +190,24 @@ export class CellRestorer {
   ): NewMark {
     const at = wals.length === 0 ? undefined : time
     return newMark(this.#parts.clock, { version, at }, contents, { cellId, last, stamps })
+  }
+}
+
+/** Builds states of cells that are about to come to this node. */
+export class CellPreparer {
+  readonly #parts: CellRestorerParts
+
+  constructor(parts: CellRestorerParts) {
+    this.#parts = parts
+  }
+
+  /** Builds the state that the cell has now, as far as that is stored. It is this node's cell only later, or never. */
+  async run(cellId: string, prepare: RequestedRestore & BuildOptions): Promise<void> {
+    const { prepared } = this.#parts
+    const found = await findTarget(this.#parts, cellId, { ...prepare, recovers: true })
+    prepared.drop(cellId)
+    await buildTarget(this.#parts, cellId, found, prepared.pathsOf(cellId), prepare)
+    prepared.add(cellId, found.target)
   }
 }
 
@@ -253,8 +289,11 @@ async function buildTarget(
   { target: { manifest, wals, log }, listing }: FoundTarget,
   paths: CellPaths,
   { signal, onProgress, willMove }: BuildOptions,
+  taken?: TakenState,
 ): Promise<number> {
-  const shipped = wals.length === 0 ? undefined : new ShippedLog(log, wals, timeOf(manifest), { signal })
+  const [applied, rest] = [wals.slice(0, taken?.wals ?? 0), wals.slice(taken?.wals ?? 0)]
+  const since = applied.at(-1)?.commits.at(-1)?.[1] ?? timeOf(manifest)
+  const shipped = rest.length === 0 ? undefined : new ShippedLog(log, rest, since, { signal })
   const expected = { storeId, cellId: source, limits }
   const sizeBytes = await buildDatabase(reader, manifest, expected, paths, threads, {
     signal,
@@ -262,6 +301,7 @@ async function buildTarget(
     willMove,
     onDamage: (version) => index.proven(version, listing, false),
     log: shipped,
+    prepared: taken,
   })
   for (const version of [...manifest.chain, manifest.version]) index.proven(version, listing, true)
   try {

@@ -1,4 +1,5 @@
 import type { Clock } from '../../base/clock.ts'
+import { rangeOf } from '../../catalog/assignment/assignment.ts'
 import type { Ownership } from '../../catalog/assignment/ownership.ts'
 
 /** To sort thousands of cells takes its time. */
@@ -24,5 +25,11 @@ export class BusyCells {
     this.#lookedAt = now
     this.#cells = this.#busiest().flatMap(({ cellId }) => (this.#ownership.isHere(cellId) ? [cellId] : []))
     return this.#cells
+  }
+
+  /** Those of some ranges. */
+  in(ranges: readonly number[]): string[] {
+    const some = new Set(ranges)
+    return this.cells().filter((cellId) => some.has(rangeOf(cellId)))
   }
 }

@@ -7,7 +7,7 @@ import type { Mover, Target } from './mover.ts'
 import { ownersOf } from './range-map.ts'
 
 /** A move closes so many busy cells at most: requests of theirs wait meanwhile. */
-const BUSY_AT_ONCE = 64
+const BUSY_AT_ONCE = 16
 
 interface HandoverParts {
   self: string
@@ -108,8 +108,8 @@ export class Handovers {
       for (const batch of batches(ranges, busyIn, BUSY_AT_ONCE)) {
         if (signal?.aborted === true) return given
         given += await this.#parts.mover.move(batch, this.#target(id))
+        this.#parts.gave(id)
       }
-      this.#parts.gave(id)
     }
     return given
   }

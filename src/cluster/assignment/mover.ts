@@ -24,6 +24,8 @@ export interface MoverParts {
   host: CellHost
   /** Writes an assignment to the catalog, so that all nodes learn it in order. Goes on until it is there, or a newer one is. */
   publish(assignment: Assignment): Promise<void>
+  /** Has the node that gets ranges build their open cells, while they are still served here. What is not built by then is restored later. */
+  prepare(target: string, ranges: readonly number[]): Promise<void>
   /** Tells the others up to when this node may stamp versions: ranges that come raise that. */
   beat(): Promise<void>
   clock: Clock
@@ -127,18 +129,22 @@ export class Mover {
   }
 
   async #move(ranges: readonly number[], target: Target): Promise<number> {
-    const { self, ownership, host, beat, logger } = this.#parts
+    const { self, ownership, host, prepare, beat, logger } = this.#parts
     const own = new Set(ownership.ranges)
     const going = ranges.filter((range) => own.has(range))
     if (going.length === 0 || target.id === self) return 0
     this.#moving = going.length
-    ownership.handOver(going)
     const spans = toSpans(going)
     let put: Assignment
     try {
       // A release stores versions, also of cells that have only just come.
       await beat()
-      const end = await host.release(spans)
+      const end = await host.release(spans, {
+        beforeStop: async () => {
+          await prepare(target.id, going)
+          ownership.handOver(going)
+        },
+      })
       put = await this.#put((newest) => {
         const owners = ownersOf(newest)
         const moves = toSpans(going.filter((range) => owners[range] === self)).map(

@@ -35,7 +35,7 @@ export class RangeHost implements CellHost {
 
   async release(
     spans: readonly RangeSpan[],
-    { signal = new AbortController().signal }: ReleaseOptions = {},
+    { signal = new AbortController().signal, beforeStop }: ReleaseOptions = {},
   ): Promise<TenureEnd> {
     const { core } = this.#parts
     const { residence, ownership } = core
@@ -43,11 +43,21 @@ export class RangeHost implements CellHost {
     // Most of it while requests are served. What they commit meanwhile is little.
     await this.#store(spans, signal)
     await this.#settle(spans, signal)
+    const known = await core.lastLog({ signal })
+    await beforeStop?.()
     await residence.release(spans, signal)
     core.changes.endWhere((cellId) => isOf(spans, cellId), notHere())
     await this.#store(spans, signal)
     await this.#settle(spans, signal)
-    return { lastLog: await core.lastLog({ signal }), stampBound: ownership.stampBound }
+    return { lastLog: await core.lastLog({ signal, known }), stampBound: ownership.stampBound }
+  }
+
+  async prepare(cellIds: readonly string[], signal?: AbortSignal): Promise<void> {
+    const { archiver } = this.#parts.archiving
+    const request = { account: '', need: 'requested' } as const
+    await mapLimit(cellIds, AT_ONCE, (cellId) =>
+      archiver.prepare({ cellId, ...request }, { signal }).catch(() => {}),
+    )
   }
 
   resume(spans: readonly RangeSpan[]): void {

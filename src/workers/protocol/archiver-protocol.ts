@@ -45,6 +45,7 @@ export type ArchiverJob =
   | { job: 'restore'; request: RestoreRequest }
   | { job: 'branch'; request: BranchRequest }
   | { job: 'verify'; request: VerifyRequest }
+  | { job: 'prepare'; request: ArchiverRequest }
   | { job: 'settle'; request: ArchiverRequest }
 
 /** The cells as the node has them for its archiver: it passes on what it collects as it came. */

@@ -1,10 +1,14 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
-import { bufferBody, type GetOptions } from '../../../src/backup/object-store/object-store.ts'
+import {
+  bufferBody,
+  type GetOptions,
+  type ObjectStore,
+} from '../../../src/backup/object-store/object-store.ts'
 import { findLastLog, sha256OfObject } from '../../../src/backup/shipping/stored/last-log.ts'
 import { type LogNumber, logKey } from '../../../src/backup/versions/object-keys.ts'
-import { LaggingStore } from '../../support/backup/object-store-decorators.ts'
+import { LaggingStore, PassingStore } from '../../support/backup/object-store-decorators.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 
 /** A folder whose first answers come with one bit changed. */
@@ -32,6 +36,15 @@ test('the hash of the last object is not that of an answer which came damaged (i
   expect(await sha256OfObject(store, logKey({ epoch: 1, number: 2 }))).toBeUndefined()
 })
 
+class CountedStore extends PassingStore {
+  lists = 0
+
+  override list(...args: Parameters<ObjectStore['list']>): ReturnType<PassingStore['list']> {
+    this.lists++
+    return super.list(...args)
+  }
+}
+
 describe('The newest log object', () => {
   const places: LogNumber[] = [
     ...[1, 2, 3].map((number) => ({ epoch: 1, number })),
@@ -50,4 +63,15 @@ describe('The newest log object', () => {
       expect(await findLastLog(store, 2)).toEqual({ epoch: 1, number: 3 })
     },
   )
+
+  test('is found with few listings from one that is known, whatever the epoch of that is', async () => {
+    const store = new CountedStore(new FileObjectStore({ root: tempDirectory('cellstore-last-log') }))
+    for (const place of places) await store.put(logKey(place), bufferBody(Buffer.from('a log object')))
+    for (const known of places.filter(({ epoch }) => epoch === 3))
+      expect(await findLastLog(store, 3, { known })).toEqual({ epoch: 3, number: 5 })
+    expect(await findLastLog(store, 3, { known: { epoch: 1, number: 2 } })).toEqual({ epoch: 3, number: 5 })
+    store.lists = 0
+    expect(await findLastLog(store, 3, { known: { epoch: 3, number: 5 } })).toEqual({ epoch: 3, number: 5 })
+    expect(store.lists).toBe(1)
+  })
 })

@@ -14,6 +14,7 @@ import { ClusterOwnership } from '../../../src/cluster/assignment/cluster-owners
 import { Mover } from '../../../src/cluster/assignment/mover.ts'
 import { ownersOf } from '../../../src/cluster/assignment/range-map.ts'
 import { CellError } from '../../../src/errors.ts'
+import type { ReleaseOptions } from '../../../src/store/cell-host.ts'
 import { AssignmentLog } from '../../../src/store/start/assignment-log.ts'
 import { PassingStore } from '../../support/backup/object-store-decorators.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
@@ -45,12 +46,15 @@ async function newNode(id: string, log = new AssignmentLog(store, systemClock)) 
   const host = {
     release: async (
       ranges: readonly RangeSpan[],
+      { beforeStop }: ReleaseOptions = {},
     ): Promise<{ lastLog: typeof LAST | null; stampBound: number }> => {
+      await beforeStop?.()
       calls.push(`release ${count(ranges)}`)
       return { lastLog: LAST, stampBound: 1_000 }
     },
     resume: (ranges: readonly RangeSpan[]) => void calls.push(`resume ${count(ranges)}`),
     forget: async (ranges: readonly RangeSpan[]) => void calls.push(`forget ${count(ranges)}`),
+    prepare: async () => {},
     acquired: async (ranges: readonly RangeSpan[]) => void calls.push(`acquired ${count(ranges)}`),
   }
   const mover = new Mover({
@@ -58,6 +62,7 @@ async function newNode(id: string, log = new AssignmentLog(store, systemClock)) 
     log,
     ownership,
     host,
+    prepare: async (to, ranges) => void calls.push(`${to} prepares ${ranges.length}`),
     publish: async ({ n }) => void calls.push(`publish ${n}`),
     beat: async () => {
       ownership.stampBound = ownership.nextStampBound(0)
@@ -90,7 +95,13 @@ describe('a planned move', () => {
     const { calls, ownership, mover } = await newNode('a')
     mover.learn((await log.newest()) as Assignment)
     expect(await mover.move([0, 1, 2], B)).toBe(3)
-    expect(calls).toEqual(['acquired 4096 from 0', 'release 3 from 0', 'forget 3 from 0', 'publish 2'])
+    expect(calls).toEqual([
+      'acquired 4096 from 0',
+      'b prepares 3',
+      'release 3 from 0',
+      'forget 3 from 0',
+      'publish 2',
+    ])
     const newest = await log.newest()
     expect(newest?.ranges[0]).toEqual({
       lo: 0,
@@ -109,7 +120,7 @@ describe('a planned move', () => {
     })
   })
 
-  test('nobody has the cells meanwhile', async () => {
+  test('the cells are served until the node that gets them has prepared them; then nobody has them until they are assigned', async () => {
     const { ownership, host, mover } = await newNode('a')
     const log = new AssignmentLog(store, systemClock)
     await log.put(first())
@@ -119,12 +130,14 @@ describe('a planned move', () => {
     const look = () =>
       seen.push(ownership.isHere('000a'), ownership.ownerOf('000a'), ownership.isHere('001a'))
     const { release } = host
-    host.release = async (ranges) => {
+    host.release = async (ranges, options) => {
       look()
-      return await release(ranges)
+      const end = await release(ranges, options)
+      look()
+      return end
     }
     await mover.move([0], B)
-    expect(seen).toEqual([false, 'moving', true])
+    expect(seen).toEqual([true, 'here', true, false, 'moving', true])
   })
 
   test('ranges that have only just come can leave at once: a beat says before the release up to when their versions may be stamped', async () => {
@@ -139,9 +152,9 @@ describe('a planned move', () => {
     b.ownership.stampBound = 0
     const seen: number[] = []
     const { release } = b.host
-    b.host.release = async (ranges) => {
+    b.host.release = async (ranges, options) => {
       seen.push(b.ownership.stampBound)
-      return await release(ranges)
+      return await release(ranges, options)
     }
     expect(await b.mover.move([0], { id: 'a', prefix: '' })).toBe(1)
     expect(seen[0]).toBeGreaterThan(1_000)

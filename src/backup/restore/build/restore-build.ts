@@ -1,3 +1,4 @@
+import fs from 'node:fs/promises'
 import { mapLimit } from '../../../base/async/map-limit.ts'
 import { makeDirectoryAside } from '../../../base/files/durable-files.ts'
 import type { CellPaths } from '../../../base/files/store-paths.ts'
@@ -10,6 +11,7 @@ import type { PlannedObject } from '../../versions/backup-types.ts'
 import { removeUnfinished } from '../install/restore-install.ts'
 import type { CheckedFor, RestoreThreads } from '../threads/restore-threads.ts'
 import { Download, type DownloadProgress } from './download.ts'
+import type { TakenState } from './prepared-states.ts'
 import { RestoreBuilder } from './restore-builder.ts'
 import type { Acceptable } from './restore-limits.ts'
 import type { ShippedLog } from './shipped-log.ts'
@@ -17,6 +19,8 @@ import type { ShippedLog } from './shipped-log.ts'
 export interface RestoreProgress extends DownloadProgress, Pick<CheckedFor, 'drillOf' | 'checksAgain'> {
   /** Called with the stored bytes of the whole chain before the first is read, which waits for it. */
   willMove?: ((bytes: number) => Promise<void>) | undefined
+  /** The version, and maybe some of its log, is applied already, and proven. Then `log` has the rest. */
+  prepared?: TakenState | undefined
   /** What was shipped after the version. */
   log?: ShippedLog | undefined
   /** Called with the version that proved damaged, before the rejection. */
@@ -49,11 +53,16 @@ export async function buildDatabase(
   // The version to blame for damage.
   let reading: string | undefined
   try {
-    const sizes = await sizesOf(reader, versions, progress)
+    if (progress.prepared !== undefined) {
+      await fs.rename(progress.prepared.file, paths.restoreTarget)
+      builder.goOn()
+    }
+    const archives = progress.prepared === undefined ? versions : []
+    const sizes = await sizesOf(reader, archives, progress)
     const shipped = await progress.log?.sizes()
     const download = new Download(reader, sizes, sum(shipped ?? []), progress)
     await progress.willMove?.(download.total)
-    for (const version of versions) {
+    for (const version of archives) {
       reading = version
       await builder.applyArchive(download.open(version), sizes.get(version) ?? 0)
     }

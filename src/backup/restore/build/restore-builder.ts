@@ -63,6 +63,11 @@ export class RestoreBuilder {
     this.#applied++
   }
 
+  /** The file holds what all archives have, and maybe some of the log. */
+  goOn(): void {
+    this.#applied = this.#versions.length
+  }
+
   /** Applies a log that was shipped after the last archive. */
   async applyWal({ frames, pageSize, pieces }: JoinedWal, read: ReadPiece): Promise<void> {
     const size = walBytes(frames, pageSize)

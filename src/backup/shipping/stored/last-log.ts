@@ -4,6 +4,11 @@ import type { CallOptions, ObjectStore } from '../../object-store/object-store.t
 import { LOG_PREFIX, type LogNumber, logKey, parseLogKey } from '../../versions/object-keys.ts'
 import type { StoredLog } from './stored-log.ts'
 
+interface LastLogOptions extends CallOptions {
+  /** One that there is: from there on it takes a few requests. */
+  known?: LogNumber | null | undefined
+}
+
 /** Answers for one hash. */
 const READS_MAX = 6
 
@@ -15,10 +20,11 @@ const READS_MAX = 6
 export async function findLastLog(
   store: ObjectStore,
   epochMax: number,
-  options: CallOptions = {},
+  options: LastLogOptions = {},
 ): Promise<LogNumber | undefined> {
   const listed = await lastListed(store, epochMax, options)
-  const look = async (place: LogNumber) => (await store.head(logKey(place), options)) && place
+  const { signal } = options
+  const look = async (place: LogNumber) => (await store.head(logKey(place), { signal })) && place
   const unlisted = await newestUnlisted(listed ?? { epoch: 0, number: 0 }, epochMax, new Set(), look)
   return unlisted ?? listed
 }
@@ -30,20 +36,21 @@ export async function findLastLog(
 async function lastListed(
   store: ObjectStore,
   epochMax: number,
-  options: CallOptions,
+  { known, ...options }: LastLogOptions,
 ): Promise<LogNumber | undefined> {
   const firstFrom = async (at: LogNumber) => {
     const found = await firstLogFrom(store, at, options)
     return found !== undefined && found.epoch <= epochMax ? found : undefined
   }
   const inEpoch = async (epoch: number) => (await firstFrom({ epoch, number: 1 }))?.epoch
-  const epoch = await greatest(await below(epochMax, inEpoch), epochMax, inEpoch)
+  const isOfEpoch = known?.epoch === epochMax
+  const epoch = isOfEpoch ? epochMax : await greatest(await below(epochMax, inEpoch), epochMax, inEpoch)
   if (epoch === 0) return undefined
   const inNumbers = async (number: number) => {
     const found = await firstFrom({ epoch, number })
     return found?.epoch === epoch ? found.number : undefined
   }
-  return { epoch, number: await greatest(0, Number.POSITIVE_INFINITY, inNumbers) }
+  return { epoch, number: await greatest(isOfEpoch ? known.number : 0, Number.POSITIVE_INFINITY, inNumbers) }
 }
 
 /**

@@ -13,6 +13,7 @@ const LANE_OF: Readonly<Record<ArchiverJob['job'], Lane>> = {
   branch: 'restore',
   backup: 'backup',
   verify: 'verify',
+  prepare: 'restore',
   settle: 'backup',
 }
 
@@ -219,7 +220,7 @@ export class ArchiverJobs {
   /** What the archiver would have said at the end of the job. The workers may have ended too. */
   async #clearUp({ job, request: { cellId } }: ArchiverJob): Promise<void> {
     const { cells, log } = this.#parts
-    if (job === 'verify' || job === 'branch' || job === 'settle') return
+    if (job !== 'restore' && job !== 'backup') return
     try {
       if (job === 'restore') return await cells.endRestore(cellId)
       await cells.cut(cellId, { method: 'failed', args: [] })

@@ -135,6 +135,10 @@ export class ArchiverProcess implements ArchiverClient {
     return this.#run({ job: 'verify', request }, options) as Promise<VerifyResult>
   }
 
+  async prepare(request: ArchiverRequest, options: JobOptions): Promise<void> {
+    await this.#run({ job: 'prepare', request }, options)
+  }
+
   async settle(request: ArchiverRequest, options: JobOptions): Promise<void> {
     await this.#run({ job: 'settle', request }, options)
   }
