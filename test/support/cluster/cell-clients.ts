@@ -16,7 +16,7 @@ export class CellClients {
   readonly reads: Read[] = []
   readonly swaps: Swap[] = []
   readonly statuses: Record<number, number> = {}
-  /** How many acknowledged appends were lost, and might be. */
+  /** How many acknowledged appends are lost, and may be. */
   lost = 0
   /** When a request was answered as it should be. */
   readonly #successes: number[] = []
@@ -64,9 +64,9 @@ export class CellClients {
    *
    * @param losses what may have been lost: nothing by default
    */
-  async check(losses: readonly Loss[] = [], lagMs = 0): Promise<Violation[]> {
+  async check(losses: readonly Loss[] = []): Promise<Violation[]> {
     const final = valuesOf(await this.untilDone(() => this.#select(this.#node)))
-    const { appends, swaps } = lasting(this, final, losses, lagMs)
+    const { appends, swaps } = lasting(this, final, losses)
     this.lost = appends.filter((each, i) => each.acknowledged !== this.appends[i]?.acknowledged).length
     return [
       ...checkAppends(appends, this.reads, final),
@@ -104,13 +104,14 @@ export class CellClients {
         begun: performance.now(),
         ended: Number.POSITIVE_INFINITY,
         acknowledged: false,
+        by: '',
       }
       this.appends.push(append)
       const sql = 'INSERT INTO t (n) VALUES (?)'
-      const { status } = await this.#ask(this.#node, 'POST', '/sql', { sql, params: [value] })
+      const { status, by } = await this.#ask(this.#node, 'POST', '/sql', { sql, params: [value] })
       append.acknowledged = status === 200
-      if (append.acknowledged) append.ended = performance.now()
-      await sleep(5 + this.#random.below(40))
+      if (append.acknowledged) Object.assign(append, { ended: performance.now(), by })
+      await sleep(20 + this.#random.below(100))
     }
   }
 
@@ -120,7 +121,7 @@ export class CellClients {
       const answer = await this.#select(this.#node)
       if (answer.status === 200)
         this.reads.push({ begun, ended: performance.now(), values: valuesOf(answer) })
-      await sleep(20 + this.#random.below(80))
+      await sleep(40 + this.#random.below(160))
     }
   }
 
@@ -132,7 +133,8 @@ export class CellClients {
         const begun = performance.now()
         const answer = await this.#ask(this.#node, 'PUT', '/kv/register', { value: to }, { 'if-match': etag })
         const acknowledged = answer.status >= 200 && answer.status < 300
-        this.swaps.push({ from: etag, to, begun, ended: performance.now(), acknowledged })
+        const { by } = answer
+        this.swaps.push({ from: etag, to, begun, ended: performance.now(), acknowledged, by })
       }
       await sleep(30 + this.#random.below(120))
     }
