@@ -33,7 +33,7 @@ export class CellClients {
   }
 
   static async create(cluster: TestCluster, random: Random): Promise<CellClients> {
-    const [node] = cluster.nodes as [TestNode]
+    const node = random.pick(cluster.nodes)
     const made = await node.request('POST', '/v1/databases', {
       key: cluster.key,
       body: {},

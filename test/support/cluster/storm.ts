@@ -255,44 +255,54 @@ export class ClusterStorm {
       })
   }
 
-  /** Makes keys, and revokes them while every node is asked with them. */
   async #revoking(): Promise<void> {
-    const { cluster } = this
     while (!this.#isOver) {
       await sleep(500)
-      const made = await this.node().request('POST', '/v1/api-keys', {
-        key: cluster.key,
-        body: { name: 'storm' },
-      })
-      if (made.status !== 201) continue
-      const key = String(made.body['key'])
-      const uses: KeyUse[] = []
-      let isOver = false
-      const asking = cluster.nodes.map(async (node) => {
-        while (!isOver) {
-          const begun = performance.now()
-          const { status } = await node.request('GET', '/v1/databases?limit=1', { key, msMax: 5_000 })
-          uses.push({ begun, ended: performance.now(), admitted: status === 200 })
-          await sleep(20)
-        }
-      })
-      await sleep(300)
-      let revokedAt: number | undefined
-      for (let tries = 0; tries < 40 && revokedAt === undefined; tries++) {
-        const route = `/v1/api-keys/${made.body['id']}`
-        const { status } = await this.node().request('DELETE', route, { key: cluster.key })
-        // A repeat after an answer that was lost finds no such key: it was revoked, and nothing says when.
-        if (status === 200 || status === 204) revokedAt = performance.now()
-        else if (status === 404) break
-        else await sleep(500)
-      }
-      await sleep(300)
-      isOver = true
-      await Promise.all(asking)
-      if (revokedAt === undefined) continue
-      this.#count('revoked')
-      this.violations.push(...checkRevocation(revokedAt, uses))
+      await this.revoke()
     }
+  }
+
+  /** Makes a key, and revokes it while every node is asked with it. */
+  async revoke(): Promise<void> {
+    const { cluster } = this
+    const made = await this.node().request('POST', '/v1/api-keys', {
+      key: cluster.key,
+      body: { name: 'storm' },
+    })
+    if (made.status !== 201) return
+    const key = String(made.body['key'])
+    const uses: KeyUse[] = []
+    let isOver = false
+    const asking = cluster.nodes.map(async (node) => {
+      while (!isOver) {
+        uses.push(await this.use(node, key))
+        await sleep(20)
+      }
+    })
+    await sleep(300)
+    let revokedAt: number | undefined
+    for (let tries = 0; tries < 40 && revokedAt === undefined; tries++) {
+      const route = `/v1/api-keys/${made.body['id']}`
+      const { status } = await this.node().request('DELETE', route, { key: cluster.key })
+      // A repeat after an answer that was lost finds no such key: it was revoked, and nothing says when.
+      if (status === 200 || status === 204) revokedAt = performance.now()
+      else if (status === 404) break
+      else await sleep(500)
+    }
+    await sleep(300)
+    isOver = true
+    await Promise.all(asking)
+    if (revokedAt === undefined) return
+    this.#count('revoked')
+    this.violations.push(...checkRevocation(revokedAt, uses))
+  }
+
+  /** Reads something with a key. Not a list: before that, a node looks into PostgreSQL. */
+  async use(node: TestNode, key: string): Promise<KeyUse> {
+    const begun = performance.now()
+    const route = `/v1/databases/${this.random.pick(this.#cells).id}/kv/register`
+    const { status } = await node.request('GET', route, { key, msMax: 5_000 })
+    return { begun, ended: performance.now(), admitted: status === 200 }
   }
 
   #count(what: string): void {
