@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { KillAtMessage, OPERATIONS, type Side, SIDES } from '../../support/cluster/kill-at-message.ts'
+import { KillAtMessage, OPERATIONS, SIDES, type Side } from '../../support/cluster/kill-at-message.ts'
 import { ClusterStorm } from '../../support/cluster/storm.ts'
 import { TestCluster } from '../../support/cluster/test-cluster.ts'
 import { countOf } from '../../support/counts.ts'

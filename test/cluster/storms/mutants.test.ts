@@ -38,8 +38,7 @@ test.skipIf(!hasPostgres)(
       const entry = entryOf(mutant)
       let found: string[] = []
       let storms = 0
-      while (found.length === 0 && storms < STORMS_MAX)
-        found = await violated(mutant, SEED + storms++, entry)
+      while (found.length === 0 && storms < STORMS_MAX) found = await violated(mutant, SEED + storms++, entry)
       console.info(`${mutant.rule}: without it, after ${storms} storms: ${found.join(', ') || 'nothing'}`)
       expect(found, `without the rule: ${mutant.rule}`).not.toEqual([])
     })

@@ -34,15 +34,14 @@ export class CellClients {
 
   static async create(cluster: TestCluster, random: Random): Promise<CellClients> {
     const node = random.pick(cluster.nodes)
-    const made = await node.request('POST', '/v1/databases', {
-      key: cluster.key,
-      body: {},
-    })
-    if (made.status !== 201) throw new Error(`No cell: ${made.status} ${JSON.stringify(made.body)}`)
+    // On a busy machine the first version may not be in the bucket in time.
+    const made = await untilDone('a new cell', () =>
+      node.request('POST', '/v1/databases', { key: cluster.key, body: {} }),
+    )
     const clients = new CellClients(cluster, String(made.body['id']), random)
     const sql = 'CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER NOT NULL)'
-    await clients.untilDone(() => clients.#ask(node, 'POST', '/sql', { sql }))
-    await clients.untilDone(() => clients.#ask(node, 'PUT', '/kv/register', { value: '0' }))
+    await untilDone(clients.id, () => clients.#ask(node, 'POST', '/sql', { sql }))
+    await untilDone(clients.id, () => clients.#ask(node, 'PUT', '/kv/register', { value: '0' }))
     return clients
   }
 
@@ -65,7 +64,7 @@ export class CellClients {
    * @param losses what may have been lost: nothing by default
    */
   async check(losses: readonly Loss[] = []): Promise<Violation[]> {
-    const final = valuesOf(await this.untilDone(() => this.#select(this.#node)))
+    const final = valuesOf(await untilDone(this.id, () => this.#select(this.#node)))
     const { appends, swaps } = lasting(this, final, losses)
     this.lost = appends.filter((each, i) => each.acknowledged !== this.appends[i]?.acknowledged).length
     return [
@@ -79,17 +78,6 @@ export class CellClients {
   longestSilenceMs(from: number, to: number): number {
     const times = [from, ...this.#successes.filter((at) => at > from && at < to), to]
     return Math.round(Math.max(...times.slice(1).map((at, i) => at - (times[i] as number))))
-  }
-
-  /** @throws after 90 s without a 200 */
-  async untilDone(ask: () => Promise<Answer>): Promise<Answer> {
-    for (const until = performance.now() + 90_000; ; ) {
-      const answer = await ask()
-      if (answer.status >= 200 && answer.status < 300) return answer
-      if (performance.now() > until)
-        throw new Error(`${this.id}: ${answer.status} ${JSON.stringify(answer.body)} for 90 s`)
-      await sleep(100)
-    }
   }
 
   get #node(): TestNode {
@@ -165,4 +153,15 @@ export class CellClients {
 
 function valuesOf({ body }: Answer): number[] {
   return (body['rows'] as number[][]).map(([value]) => Number(value))
+}
+
+/** @throws after 90 s without a success */
+async function untilDone(what: string, ask: () => Promise<Answer>): Promise<Answer> {
+  for (const until = performance.now() + 90_000; ; ) {
+    const answer = await ask()
+    if (answer.status >= 200 && answer.status < 300) return answer
+    if (performance.now() > until)
+      throw new Error(`${what}: ${answer.status} ${JSON.stringify(answer.body)} for 90 s`)
+    await sleep(100)
+  }
 }

@@ -43,7 +43,7 @@ export const MUTANTS: readonly Mutant[] = [
     rule: 'C6: no node goes back to an older catalog, not even if PostgreSQL does',
     // No node notices that it is another PostgreSQL.
     instead: [
-      ['floor, incarnation, ${incarnation} AS own FROM', 'floor, incarnation, incarnation AS own FROM'],
+      [`floor, incarnation, \${incarnation} AS own FROM`, 'floor, incarnation, incarnation AS own FROM'],
     ],
     scenario: forgottenRevocation,
   },

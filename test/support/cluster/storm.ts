@@ -143,7 +143,9 @@ export class ClusterStorm {
   async run({ cells, steps, only, clocksJump = false, loses = false }: StormOptions): Promise<void> {
     await this.begin(cells)
     const background = Promise.all([this.#revoking(), this.#watching()])
-    const names = Object.keys(FAULTS).filter((name) => only?.includes(name) ?? (clocksJump || name !== CLOCK_JUMPS))
+    const names = Object.keys(FAULTS).filter(
+      (name) => only?.includes(name) ?? (clocksJump || name !== CLOCK_JUMPS),
+    )
     for (let step = 0; step < steps; step++) {
       const name = this.random.pick(names)
       this.#count(name)

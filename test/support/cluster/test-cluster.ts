@@ -234,7 +234,10 @@ export class TestNode {
       NODE_OPTIONS: `--import=${SHIFTED_CLOCK}?file=${encodeURIComponent(this.#clockFile)}`,
       ...this.#command.env,
     }
-    const child = spawn(process.execPath, [this.#command.entry, ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] })
+    const child = spawn(process.execPath, [this.#command.entry, ...args], {
+      env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
     this.#child = child
     child.stdout?.on('data', (text) => {
       this.#output.stdout += text
