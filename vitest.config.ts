@@ -80,6 +80,7 @@ const LONGEST = [
   'backup/changes/chain',
   'http/abuse/floods',
   'cluster/storms/storms',
+  'cluster/storms/kills',
 ]
 
 /** On a clean clone vitest knows of no duration. A long file that begins last would run alone at the end. */
