@@ -35,7 +35,7 @@ const LONG = [
   'test/cli/sql-command*.test.ts',
   'test/cli/two-nodes*.test.ts',
   'test/cluster/nodes/**/*.test.ts',
-  'test/cluster/storms/{kills,storms}*.test.ts',
+  'test/cluster/storms/{kills,mutants,storms}*.test.ts',
   'test/console/**/*.test.ts',
   'test/deploy/**/*.test.ts',
   'test/engine/fair-shares*.test.ts',
@@ -80,6 +80,7 @@ const LONGEST = [
   'backup/changes/chain',
   'http/abuse/floods',
   'cluster/storms/storms',
+  'cluster/storms/kills',
 ]
 
 /** On a clean clone vitest knows of no duration. A long file that begins last would run alone at the end. */

@@ -137,16 +137,14 @@ export class Accounts {
 
   /**
    * Refuses every request with a key of the account from now on, also one that waits: 403 `account_suspended`. Its data and
-   * its backups stay, and scheduled backups go on. The library's own calls work. A repeat changes nothing.
+   * its backups stay, and scheduled backups go on. The library's own calls work. A repeat answers the same.
    *
    * @throws `account_not_found`, `store_closed`
    */
   suspend(id: string): AccountRecord {
-    if (this.require(id).suspendedAt === null) {
-      const now = this.#clock.now()
-      // As a revocation, it has room in a full catalog.
-      this.#catalog.changeDelete(() => this.#setSuspended.run(now, id))
-    }
+    const since = this.require(id).suspendedAt ?? this.#clock.now()
+    // As a revocation, it has room in a full catalog, and a repeat is told to all nodes again.
+    this.#catalog.changeDelete(() => this.#setSuspended.run(since, id))
     return this.require(id)
   }
 

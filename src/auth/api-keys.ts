@@ -168,8 +168,8 @@ export class ApiKeys {
     const { catalog, clock } = this.#parts
     const before = this.#table.revokedAt(accountId, keyId)
     if (before === undefined) throw keyNotFound()
-    if (before !== null) return { id: keyId, revokedAt: before }
-    const revokedAt = clock.now()
+    // A repeat writes the row again: of several nodes, some may not have it yet, and all must before this is answered.
+    const revokedAt = before ?? clock.now()
     catalog.changeDelete(() => {
       this.#table.revoke(keyId, revokedAt)
       this.#forgetEnded(accountId, revokedAt)

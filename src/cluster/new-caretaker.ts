@@ -30,8 +30,8 @@ interface CaretakerOfNode {
   /** Whether this node may get ranges of lost nodes. */
   isHeir(): boolean
   nodes(): readonly NodeRow[]
-  /** A node was taken over. */
-  taken(node: TakenNode): void
+  /** A node was taken over. @param published once the catalog says so */
+  taken(node: TakenNode, published: Promise<void>): void
   clock: Clock
   random: () => number
   log: Log
@@ -55,7 +55,7 @@ export function newCaretaker(parts: CaretakerOfNode): Caretaker {
     answers: async (node) => (await peers.pingNode(node))?.serving === true,
     reassign: async ({ node, ...end }) => {
       const lost = { id: node, prefix: prefixOf(node) ?? `nodes/${node}/` }
-      await mover.takeOver(lost, end, await handovers.heirs(parts.isHeir()))
+      const { published } = await mover.takeOver(lost, end, await handovers.heirs(parts.isHeir()))
       const at = new Date(clock.now()).toISOString()
       const completeTo = await ofPrefix(lost.prefix)
         .completeTo(end.lastLog, parts.storeId)
@@ -64,7 +64,7 @@ export function newCaretaker(parts: CaretakerOfNode): Caretaker {
           return undefined
         })
       const lost_from = completeTo === undefined ? null : new Date(completeTo).toISOString()
-      parts.taken({ node, at, lost_from, lost_until: at })
+      parts.taken({ node, at, lost_from, lost_until: at }, published)
     },
   })
   return new Caretaker({

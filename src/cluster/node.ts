@@ -424,10 +424,12 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
       dataDir,
       isHeir: () => !this.#isLeaving,
       nodes: () => this.#membership?.nodes ?? [],
-      taken: (node) => {
+      taken: (node, published) => {
         this.#taken.unshift(node)
         this.#taken.splice(TAKEN_KEPT)
-        for (const id of this.#addresses.ids) this.#tell(id)
+        void published.then(() => {
+          for (const id of this.#addresses.ids) this.#tell(id)
+        })
       },
       clock,
       random,

@@ -58,16 +58,28 @@ export class Mover {
 
   /** Moves ranges of this node, one move after the other. @returns how many went @throws what the release throws */
   async move(ranges: readonly number[], target: Target): Promise<number> {
-    return await this.#inTurn(() => this.#move(ranges, target))
+    const moved = await this.#inTurn(() => this.#move(ranges, target))
+    if (moved === undefined) return 0
+    // In no turn: a take-over must not wait for a PostgreSQL that waits for it.
+    await this.#parts.publish(moved.put)
+    const { count, put } = moved
+    this.#parts.logger.info({ ranges: count, to: target.id, assignment: put.n }, 'cells were handed over')
+    return count
   }
 
-  /** Gives what a lost node had to others. */
+  /**
+   * Gives what a lost node had to others. Resolves once the bucket says so: a PostgreSQL that was put back takes no change, not even
+   * this one, before the lost node's row is gone.
+   *
+   * @returns what resolves once all nodes can learn of it
+   */
   async takeOver(
     lost: Target,
     end: TenureEnd,
     share: (ranges: readonly number[]) => ReadonlyMap<Target, readonly number[]>,
-  ): Promise<void> {
-    await this.#inTurn(async () => {
+  ): Promise<{ published: Promise<void> }> {
+    const { publish, logger } = this.#parts
+    const put = await this.#inTurn(async () => {
       const put = await this.#put((newest) => {
         const shares = share(rangesOf(newest, lost.id))
         const moves = [...shares].flatMap(([{ id: node, prefix }, ranges]): Move[] =>
@@ -75,15 +87,14 @@ export class Mover {
         )
         return moves.length === 0 ? undefined : afterMoves(newest, moves)
       })
-      await this.#adopt(put)
+      this.learn(put)
+      return put
     })
-  }
-
-  /** Goes by an assignment, and begins and ends what follows from it. */
-  async #adopt(assignment: Assignment): Promise<void> {
-    const { publish } = this.#parts
-    this.learn(assignment)
-    await publish(assignment)
+    const published = publish(put).catch((err: unknown) => {
+      // Whoever sees an owner without a row looks at the bucket.
+      logger.warn({ err, assignment: put.n }, 'the other nodes learn later who has which cells')
+    })
+    return { published }
   }
 
   /** An assignment that another node has made, or this one. */
@@ -128,11 +139,15 @@ export class Mover {
     }
   }
 
-  async #move(ranges: readonly number[], target: Target): Promise<number> {
-    const { self, ownership, host, prepare, beat, logger } = this.#parts
+  /** @returns undefined: nothing went */
+  async #move(
+    ranges: readonly number[],
+    target: Target,
+  ): Promise<{ count: number; put: Assignment } | undefined> {
+    const { self, ownership, host, prepare, beat } = this.#parts
     const own = new Set(ownership.ranges)
     const going = ranges.filter((range) => own.has(range))
-    if (going.length === 0 || target.id === self) return 0
+    if (going.length === 0 || target.id === self) return undefined
     this.#moving = going.length
     const spans = toSpans(going)
     let put: Assignment
@@ -160,9 +175,8 @@ export class Mover {
     } finally {
       this.#moving = 0
     }
-    await this.#adopt(put)
-    logger.info({ ranges: going.length, to: target.id, assignment: put.n }, 'cells were handed over')
-    return going.length
+    this.learn(put)
+    return { count: going.length, put }
   }
 
   /**

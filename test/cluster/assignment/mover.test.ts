@@ -57,20 +57,20 @@ async function newNode(id: string, log = new AssignmentLog(store, systemClock)) 
     prepare: async () => {},
     acquired: async (ranges: readonly RangeSpan[]) => void calls.push(`acquired ${count(ranges)}`),
   }
-  const mover = new Mover({
+  const parts = {
     self: id,
     log,
     ownership,
     host,
-    prepare: async (to, ranges) => void calls.push(`${to} prepares ${ranges.length}`),
-    publish: async ({ n }) => void calls.push(`publish ${n}`),
+    prepare: async (to: string, ranges: readonly number[]) => void calls.push(`${to} prepares ${ranges.length}`),
+    publish: async ({ n }: Assignment) => void calls.push(`publish ${n}`),
     beat: async () => {
       ownership.stampBound = ownership.nextStampBound(0)
     },
     clock: systemClock,
     logger: NO_LOG,
-  })
-  return { calls, ownership, host, mover }
+  }
+  return { calls, ownership, host, mover: new Mover(parts), parts }
 }
 
 /** The answer of its first PUT is lost. */
@@ -225,6 +225,20 @@ describe('what a lost node had', () => {
     await mover.takeOver({ id: 'a', prefix: '' }, { lastLog: null, stampBound: 9 }, share)
     expect((await log.newest())?.n).toBe(2)
     expect(calls.at(-1)).toBe('publish 2')
+  })
+
+  test('waits for no PostgreSQL, and no move that does holds it up: one that was put back takes no change before the lost node’s row is gone', async () => {
+    const log = new AssignmentLog(store, systemClock)
+    await log.put(firstAssignment('b', 'nodes/b/'))
+    const { ownership, mover, parts } = await newNode('b')
+    mover.learn((await log.newest()) as Assignment)
+    await turnOfTheLoop()
+    parts.publish = () => new Promise(() => {})
+    void mover.move([0], { id: 'a', prefix: '' })
+    const all = (ranges: readonly number[]) => new Map([[B, ranges]])
+    await mover.takeOver({ id: 'a', prefix: '' }, { lastLog: null, stampBound: 5 }, all)
+    expect((await log.newest())?.n).toBe(3)
+    expect(ownership.ranges).toHaveLength(RANGES)
   })
 })
 

@@ -304,6 +304,22 @@ describe.skipIf(!hasPostgres)('a catalog in PostgreSQL', () => {
     await expectAlike(a, left)
   })
 
+  test('a revocation or a suspension that is repeated is told to all nodes again: the first time they may not have confirmed it (C7)', async () => {
+    const told: string[] = []
+    const committed = async (_: number, rows: readonly SharedRow[]) =>
+      void told.push(...rows.map(({ table, content }) => `${table} ${content}`))
+    const { catalog, accounts, keys } = await join(await newUrl(), { parts: { committed } })
+    const { id } = await catalog.durably(() => accounts.create())
+    const key = await catalog.durably(() => keys.create(id))
+    const admitLess: (() => object)[] = [() => keys.revoke(id, key.id), () => accounts.suspend(id)]
+    for (const change of admitLess) {
+      const first = await catalog.durably(change)
+      const tells = told.length
+      expect(await catalog.durably(change)).toEqual(first)
+      expect(told.slice(tells)).toEqual([told[tells - 1]])
+    }
+  })
+
   test('a node that comes back with changes of a history that PostgreSQL has lost forgets them', async () => {
     const [a, b] = await joinThree()
     const { id } = await a.catalog.durably(() => a.accounts.create())

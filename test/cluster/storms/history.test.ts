@@ -6,6 +6,7 @@ const append = (value: number, begun: number, acknowledged = true) => ({
   begun,
   ended: acknowledged ? begun + 1 : Number.POSITIVE_INFINITY,
   acknowledged,
+  by: 'a',
 })
 const read = (begun: number, ...values: number[]) => ({ begun, ended: begun + 1, values })
 const rules = (found: { rule: string }[]) => found.map(({ rule }) => rule)
@@ -25,7 +26,7 @@ test('each kind of violation is found', () => {
   expect(rules(checkAppends([append(1, 0), append(2, 0)], [read(0, 2)], [1, 2]))).toEqual([
     'reads are prefixes',
   ])
-  const swap = { from: 'a', begun: 0, ended: 1, acknowledged: true }
+  const swap = { from: 'a', begun: 0, ended: 1, acknowledged: true, by: 'a' }
   expect(
     rules(
       checkSwaps([
@@ -40,15 +41,18 @@ test('each kind of violation is found', () => {
   expect(checkRevocation(5, [{ begun: 4, ended: 9, admitted: true }])).toEqual([])
 })
 
-test('with a node that is lost, only what it acknowledged within the lag before may be lost', () => {
-  const appends = [append(1, 0), append(2, 80), append(3, 90), append(4, 300)]
+test('of a node that was lost, only what it acknowledged in the time that the cluster says may be lost', () => {
+  const appends = [append(1, 0), append(2, 80), append(3, 90), { ...append(4, 95), by: 'b' }, append(5, 300)]
   const check = (...final: number[]) => {
-    const kept = lasting({ appends, swaps: [] }, final, [{ begun: 100, ended: 120 }], 30)
-    return rules(checkAppends(kept.appends, [read(95, 1, 2, 3), read(310, ...final)], final))
+    const kept = lasting({ appends, swaps: [] }, final, [{ by: 'a', from: 81, until: 120 }])
+    return rules(checkAppends(kept.appends, [read(97, 1, 2, 3, 4), read(310, ...final)], final))
   }
-  expect(check(1, 2, 3, 4)).toEqual([])
-  expect(check(1, 4)).toEqual([])
-  expect(check(2, 3, 4)).toEqual(['nothing acknowledged is lost', 'reads are prefixes', 'no stale read'])
-  expect(check(1, 2)).toContain('nothing acknowledged is lost')
-  expect(check(1, 3, 2, 4)).toContain('real-time order')
+  expect(check(1, 2, 3, 4, 5)).toEqual([])
+  expect(check(1, 4, 5)).toEqual([])
+  const tooMuch = ['nothing acknowledged is lost', 'reads are prefixes', 'no stale read']
+  expect(check(2, 3, 4, 5)).toEqual(tooMuch)
+  // The other node was not lost.
+  expect(check(1, 2, 3, 5)).toEqual(tooMuch)
+  expect(check(1, 2, 3, 4)).toContain('nothing acknowledged is lost')
+  expect(check(1, 3, 2, 4, 5)).toContain('real-time order')
 })

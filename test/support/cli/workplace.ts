@@ -15,7 +15,7 @@ export const ENTRY = path.join(PROJECT, 'dist', 'cellstore.js')
 execFileSync(process.execPath, [path.join(PROJECT, 'scripts', 'build-if-needed.mjs')])
 
 /** Each command is a process of its own, and much of its time would be compiling the same code again. */
-const COMPILE_CACHE = path.join(PROJECT, 'node_modules', '.cache', 'cellstore-cli')
+export const COMPILE_CACHE = path.join(PROJECT, 'node_modules', '.cache', 'cellstore-cli')
 const START_MS_MAX = 120_000
 
 type Environment = Record<string, string>

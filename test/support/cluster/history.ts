@@ -8,6 +8,8 @@ interface Call {
 export interface Append extends Call {
   value: number
   acknowledged: boolean
+  /** The address of the node that acknowledged it. */
+  by: string
 }
 
 export interface Read extends Call {
@@ -19,6 +21,7 @@ export interface Swap extends Call {
   from: string
   to: string
   acknowledged: boolean
+  by: string
 }
 
 export interface KeyUse extends Call {
@@ -72,25 +75,26 @@ export function checkAppends(
   return violations
 }
 
-/** A time in which a node was lost, or out of reach. */
+/** What a lost node has acknowledged in between may be lost, as `cluster status` says. */
 export interface Loss {
-  begun: number
-  ended: number
+  /** The node's address. */
+  by: string
+  from: number
+  until: number
 }
 
 /**
- * A history in a durability other than `remote`, as far as it has to last: a node that is lost takes along what it had acknowledged
- * within the lag before, or while it was out of reach. What is left must hold as ever.
+ * A history in a durability other than `remote`, as far as it has to last: a node that is lost takes along only what the cluster says
+ * may be lost. What is left must hold as ever.
  */
 export function lasting(
   { appends, swaps }: { appends: readonly Append[]; swaps: readonly Swap[] },
   final: readonly number[],
   losses: readonly Loss[],
-  lagMs: number,
 ): { appends: Append[]; swaps: Swap[] } {
   const there = new Set(final)
-  const mayBeLost = ({ ended }: Call) =>
-    losses.some((loss) => ended > loss.begun - lagMs && ended < loss.ended + lagMs)
+  const mayBeLost = ({ by, begun, ended }: Append | Swap) =>
+    losses.some((loss) => loss.by === by && ended >= loss.from && begun <= loss.until)
   return {
     appends: appends.map((each) =>
       there.has(each.value) || !mayBeLost(each)

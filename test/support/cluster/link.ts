@@ -16,7 +16,8 @@ export class Link {
   readonly #open = new Set<net.Socket>()
   #state: LinkState = 'up'
   #delayMs = 0
-  #messagesLeft = Number.POSITIVE_INFINITY
+  #messages = 0
+  #cutAt = Number.POSITIVE_INFINITY
   #reached = () => {}
 
   private constructor(server: net.Server, target: number) {
@@ -55,8 +56,13 @@ export class Link {
    * cuts the connection: a request is lost before it is carried out, an answer afterwards.
    */
   atMessage(number: number, reached: () => void): void {
-    this.#messagesLeft = number
+    this.#cutAt = this.#messages + number
     this.#reached = reached
+  }
+
+  /** How many have come so far, in both directions. */
+  get messages(): number {
+    return this.#messages
   }
 
   async close(): Promise<void> {
@@ -85,7 +91,7 @@ export class Link {
         })
       }
       from.on('data', (bytes) => {
-        if (--this.#messagesLeft === 0) {
+        if (++this.#messages === this.#cutAt) {
           this.#reached()
           near.destroy()
         } else later(() => to.write(bytes))

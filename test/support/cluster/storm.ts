@@ -3,14 +3,19 @@ import os from 'node:os'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ClusterStatus } from '../../../src/cluster/cluster-status.ts'
-import { ENTRY } from '../cli/workplace.ts'
-import { type Outcome, run } from '../package/run.ts'
 import type { Random } from '../random.ts'
+import { until } from '../until.ts'
 import { CellClients } from './cell-clients.ts'
 import { checkRevocation, type KeyUse, type Loss, type Violation } from './history.ts'
 import type { TestCluster, TestNode } from './test-cluster.ts'
 
 type Fault = (storm: ClusterStorm) => Promise<void>
+
+const CLOCK_JUMPS = 'a clock jumps'
+const HOUR_MS = 3_600_000
+const RANGES = 4_096
+const SETTLED_MS_MAX = 120_000
+const LOOK_EVERY_MS = 2_000
 
 /** What happens to a cluster, at random. Each fault mends itself, or is mended at the end of the storm. */
 const FAULTS: Readonly<Record<string, Fault>> = {
@@ -46,7 +51,7 @@ const FAULTS: Readonly<Record<string, Fault>> = {
   },
   'a node is cut off from two sides': async ({ node, random }) => {
     const links = Object.values(node().links)
-    links.splice(random.below(3), 1)
+    if (links.length > 2) links.splice(random.below(links.length), 1)
     for (const link of links) link.set(random.pick(['cut', 'stalled']))
     await sleep(500 + random.below(15_000))
     for (const link of links) link.set('up')
@@ -67,6 +72,18 @@ const FAULTS: Readonly<Record<string, Fault>> = {
     await sleep(random.below(3_000))
     await cluster.postgres.putBack(copy)
   },
+  'PostgreSQL is killed, and comes back without a node': async ({ cluster, node }) => {
+    const victim = node()
+    await cluster.postgres.kill()
+    await victim.end('SIGKILL')
+    await cluster.postgres.restart()
+    await sleep(10_000)
+    await victim.start(false)
+  },
+  [CLOCK_JUMPS]: async ({ node, random }) => {
+    node().shiftClock(clockOf(random))
+    await sleep(random.below(4_000))
+  },
   'a drain': async (storm) => {
     await storm.command('drain')
   },
@@ -75,22 +92,20 @@ const FAULTS: Readonly<Record<string, Fault>> = {
   },
 }
 
+/** Up to an hour before or after this machine's. */
+export function clockOf(random: Random): number {
+  return random.below(2 * HOUR_MS) - HOUR_MS
+}
+
 interface StormOptions {
   cells: number
   steps: number
   only?: readonly string[]
-  lagMs?: number
+  /** Whether clocks may jump. */
+  clocksJump?: boolean
+  /** What a lost node had acknowledged may be lost, as far as `cluster status` says so. Otherwise nothing may. */
+  loses?: boolean
 }
-
-/** Those after which a node may have lost what only its disk had. */
-const LOSSES = [
-  'kill a node, start it again',
-  'lose a machine, start an empty one',
-  'a node sleeps',
-  'a link is cut',
-  'a node is cut off from two sides',
-  'a link is slow',
-]
 
 /** A random history of a cluster under faults, with clients that never stop asking. */
 export class ClusterStorm {
@@ -102,7 +117,9 @@ export class ClusterStorm {
   readonly events: string[] = []
   /** For each kind of fault, the longest time in which a cell answered nobody, from the fault on until the next one. */
   readonly silences: Record<string, number[]> = {}
-  readonly #losses: Loss[] = []
+  /** By the ids of the nodes that were lost. */
+  readonly #losses = new Map<string, Loss>()
+  readonly #addresses = new Map<string, string>()
   #cells: CellClients[] = []
   #isOver = false
 
@@ -123,38 +140,71 @@ export class ClusterStorm {
     return node
   }
 
-  /**
-   * @param only the faults that may happen; all by default
-   * @param lagMs of what a node acknowledged, this may be lost with it; nothing by default
-   */
-  async run({ cells, steps, only, lagMs }: StormOptions): Promise<void> {
+  async run({ cells, steps, only, clocksJump = false, loses = false }: StormOptions): Promise<void> {
     await this.begin(cells)
-    const revoking = this.#revoking()
-    const names = Object.keys(FAULTS).filter((name) => only?.includes(name) ?? true)
+    const background = Promise.all([this.#revoking(), this.#watching()])
+    const names = Object.keys(FAULTS).filter(
+      (name) => only?.includes(name) ?? (clocksJump || name !== CLOCK_JUMPS),
+    )
     for (let step = 0; step < steps; step++) {
       const name = this.random.pick(names)
       this.#count(name)
       this.events.push(`${new Date().toISOString()} ${name}`)
       const begun = performance.now()
       await FAULTS[name]?.(this)
-      if (LOSSES.includes(name)) this.#losses.push({ begun, ended: performance.now() })
       await sleep(this.random.below(2_000))
+      // A taker says what may be lost for as long as it runs.
+      if (loses) await this.settle()
+      else this.#startEnded()
       const silent = this.#cells.map((each) => each.longestSilenceMs(begun, performance.now()))
       this.silences[name] = [...(this.silences[name] ?? []), Math.max(...silent)]
     }
     await this.cluster.heal()
-    await Promise.all(this.cluster.nodes.map((node) => node.serves()))
+    await this.settle()
     this.#isOver = true
-    await revoking
-    await this.finish(lagMs)
+    await background
+    await this.finish(loses)
+  }
+
+  /** Waits until the nodes, and no other ones, have all ranges, and nothing moves. */
+  async settle(nodes: readonly TestNode[] = this.cluster.nodes): Promise<void> {
+    const expected = nodes.map(({ advertised }) => advertised)
+    const isSettled = async (asked: TestNode) => {
+      const status = await asked.status()
+      this.#noteLosses(status)
+      if (status === undefined || status.nodes.length !== nodes.length) return false
+      const known = status.nodes.filter(
+        ({ address, state, report }) =>
+          expected.includes(address) && state !== 'dead' && report?.ranges_moving === 0,
+      )
+      return known.length === nodes.length && known.reduce((sum, { ranges }) => sum + ranges, 0) === RANGES
+    }
+    const names = nodes.map(({ name }) => name)
+    for (const node of nodes)
+      await until(
+        async () => {
+          this.#startEnded(nodes)
+          return await isSettled(node)
+        },
+        `${names} have all ranges, and nothing moves, as ${node.name} sees it`,
+        SETTLED_MS_MAX,
+      )
+  }
+
+  /** As a service manager does. */
+  #startEnded(nodes: readonly TestNode[] = this.cluster.nodes): void {
+    for (const node of nodes) if (!node.isRunning) void node.start(false)
   }
 
   /** Ends the clients, and checks what they saw. */
-  async finish(lagMs?: number): Promise<void> {
+  async finish(loses = false): Promise<void> {
+    const losses = [...this.#losses.values()]
+    this.counts['taken over'] = losses.length
+    this.counts['lost from an unknown time'] = losses.filter(({ from }) => from < 0).length
     for (const each of this.#cells) {
       await each.stop()
       this.violations.push(
-        ...(await each.check(lagMs === undefined ? [] : this.#losses, lagMs)).map((found) => ({
+        ...(await each.check(loses ? losses : [])).map((found) => ({
           ...found,
           what: `${each.id}: ${found.what}`,
         })),
@@ -162,6 +212,8 @@ export class ClusterStorm {
       this.counts['acknowledged'] = (this.counts['acknowledged'] ?? 0) + each.acknowledged
       this.counts['lost'] = (this.counts['lost'] ?? 0) + each.lost
       this.counts['reads'] = (this.counts['reads'] ?? 0) + each.reads.length
+      const swapped = each.swaps.filter(({ acknowledged }) => acknowledged).length
+      this.counts['swapped'] = (this.counts['swapped'] ?? 0) + swapped
       for (const [status, count] of Object.entries(each.statuses))
         this.counts[`status ${status}`] = (this.counts[`status ${status}`] ?? 0) + count
     }
@@ -184,64 +236,83 @@ export class ClusterStorm {
 
   /** Asks a node as its operator does, and does not care how it ends: others may be down, or cut off. */
   async command(what: 'drain' | 'balance', by = this.node(), drained = this.node()): Promise<void> {
-    const args = what === 'drain' ? [drained.advertised] : []
-    await Promise.race([this.#cli(by, what, ...args).catch(() => {}), sleep(20_000)])
+    if (what === 'drain') await by.asked((client) => client.drainNode({ node: drained.advertised }))
+    else await by.asked((client) => client.balanceNodes())
   }
 
-  /** How a node sees the cluster; undefined if it does not say. */
-  async status(node: TestNode): Promise<ClusterStatus | undefined> {
-    const { code, stdout } = await this.#cli(node, 'status', '--json')
-    return code === 0 ? (JSON.parse(stdout) as ClusterStatus) : undefined
+  async #watching(): Promise<void> {
+    while (!this.#isOver) {
+      await sleep(LOOK_EVERY_MS)
+      for (const node of this.cluster.nodes) this.#noteLosses(await node.status())
+    }
   }
 
-  #cli({ directory }: TestNode, ...args: string[]): Promise<Outcome> {
-    return run(process.execPath, [ENTRY, 'cluster', ...args, '--data-dir', directory], {
-      cwd: directory,
-      env: {},
-    })
+  #noteLosses(status: ClusterStatus | undefined): void {
+    for (const { id, address } of status?.nodes ?? []) this.#addresses.set(id, address)
+    for (const { node, lost_from, lost_until } of status?.taken_over ?? [])
+      this.#losses.set(node, {
+        by: this.#addresses.get(node) ?? '',
+        from: lost_from === null ? Number.NEGATIVE_INFINITY : timeOf(lost_from),
+        until: timeOf(lost_until),
+      })
   }
 
-  /** Makes keys, and revokes them while every node is asked with them. */
   async #revoking(): Promise<void> {
-    const { cluster } = this
     while (!this.#isOver) {
       await sleep(500)
-      const made = await this.node().request('POST', '/v1/api-keys', {
-        key: cluster.key,
-        body: { name: 'storm' },
-      })
-      if (made.status !== 201) continue
-      const key = String(made.body['key'])
-      const uses: KeyUse[] = []
-      let isOver = false
-      const asking = cluster.nodes.map(async (node) => {
-        while (!isOver) {
-          const begun = performance.now()
-          const { status } = await node.request('GET', '/v1/databases?limit=1', { key, msMax: 5_000 })
-          uses.push({ begun, ended: performance.now(), admitted: status === 200 })
-          await sleep(20)
-        }
-      })
-      await sleep(300)
-      let revokedAt: number | undefined
-      for (let tries = 0; tries < 40 && revokedAt === undefined; tries++) {
-        const route = `/v1/api-keys/${made.body['id']}`
-        const { status } = await this.node().request('DELETE', route, { key: cluster.key })
-        // A repeat after an answer that was lost finds no such key: it was revoked, and nothing says when.
-        if (status === 200 || status === 204) revokedAt = performance.now()
-        else if (status === 404) break
-        else await sleep(500)
-      }
-      await sleep(300)
-      isOver = true
-      await Promise.all(asking)
-      if (revokedAt === undefined) continue
-      this.#count('revoked')
-      this.violations.push(...checkRevocation(revokedAt, uses))
+      await this.revoke()
     }
+  }
+
+  /** Makes a key, and revokes it while every node is asked with it. */
+  async revoke(): Promise<void> {
+    const { cluster } = this
+    const made = await this.node().request('POST', '/v1/api-keys', {
+      key: cluster.key,
+      body: { name: 'storm' },
+    })
+    if (made.status !== 201) return
+    const key = String(made.body['key'])
+    const uses: KeyUse[] = []
+    let isOver = false
+    const asking = cluster.nodes.map(async (node) => {
+      while (!isOver) {
+        uses.push(await this.use(node, key))
+        await sleep(20)
+      }
+    })
+    await sleep(300)
+    let revokedAt: number | undefined
+    for (let tries = 0; tries < 40 && revokedAt === undefined; tries++) {
+      const route = `/v1/api-keys/${made.body['id']}`
+      const { status } = await this.node().request('DELETE', route, { key: cluster.key })
+      // A repeat after an answer that was lost finds no such key: it was revoked, and nothing says when.
+      if (status === 200 || status === 204) revokedAt = performance.now()
+      else if (status === 404) break
+      else await sleep(500)
+    }
+    await sleep(300)
+    isOver = true
+    await Promise.all(asking)
+    if (revokedAt === undefined) return
+    this.#count('revoked')
+    this.violations.push(...checkRevocation(revokedAt, uses))
+  }
+
+  /** Reads something with a key. Not a list: before that, a node looks into PostgreSQL. */
+  async use(node: TestNode, key: string): Promise<KeyUse> {
+    const begun = performance.now()
+    const route = `/v1/databases/${this.random.pick(this.#cells).id}/kv/register`
+    const { status } = await node.request('GET', route, { key, msMax: 5_000 })
+    return { begun, ended: performance.now(), admitted: status === 200 }
   }
 
   #count(what: string): void {
     this.counts[what] = (this.counts[what] ?? 0) + 1
   }
+}
+
+/** A wall clock's time by the clock of the histories. */
+function timeOf(iso: string): number {
+  return Date.parse(iso) - performance.timeOrigin
 }

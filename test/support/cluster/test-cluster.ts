@@ -4,7 +4,13 @@ import { once } from 'node:events'
 import fs from 'node:fs'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { ENTRY } from '../cli/workplace.ts'
+import { pathToFileURL } from 'node:url'
+import { systemClock } from '../../../src/base/clock.ts'
+import type { StoreFlags } from '../../../src/cli/flags.ts'
+import { connectNode } from '../../../src/cli/owner/connect.ts'
+import type { OwnerClient } from '../../../src/cli/owner/owner-client.ts'
+import type { ClusterStatus } from '../../../src/cluster/cluster-status.ts'
+import { COMPILE_CACHE, ENTRY } from '../cli/workplace.ts'
 import { freePort } from '../free-port.ts'
 import { shellEnv } from '../package/run.ts'
 import { TestPostgres } from '../postgres.ts'
@@ -14,13 +20,30 @@ import { ScriptedS3 } from '../s3/scripted-s3.ts'
 import { tempDirectory } from '../temp-directory.ts'
 import { Link } from './link.ts'
 
-const SERVING_MS_MAX = 90_000
+const SERVING_MS_MAX = 120_000
+const ASKED_MS_MAX = 10_000
 const KEY = /cell_sk_[0-9A-Za-z]{49}/
+const SHIFTED_CLOCK = pathToFileURL(path.join(import.meta.dirname, 'shifted-clock.ts'))
 
 export interface Answer {
   /** 0 if there was none. */
   status: number
   body: Record<string, unknown>
+  etag: string | null
+  /** The address at which the other nodes reach the one that did the work. */
+  by: string
+}
+
+export interface ClusterParts {
+  nodes: number
+  /** Of each node, beside those that make it one of the cluster. */
+  flags?: readonly string[]
+  /** By default the endpoint of the environment, or an S3 of this process. */
+  bucket?: 's3' | 'folder'
+  /** The command: `dist/cellstore.js` by default. */
+  entry?: string
+  /** How far the wall clock of each node is from this machine's; 0 by default. */
+  clocksMs?: readonly number[]
 }
 
 /** A real PostgreSQL, a bucket, and real nodes on 127.0.0.1; each node's ways to the others are links that a test can cut. */
@@ -29,49 +52,64 @@ export class TestCluster {
   readonly nodes: TestNode[] = []
   /** The key that the first node printed. */
   key = ''
-  readonly #bucket: LocalS3
+  readonly entry: string
+  /** Undefined: it is a folder. */
+  readonly #s3: LocalS3 | undefined
   readonly #prefix = `cluster-${randomUUID()}`
   readonly #root = tempDirectory('cellstore-cluster')
   readonly #flags: readonly string[]
 
-  private constructor(postgres: TestPostgres, bucket: LocalS3, flags: readonly string[]) {
+  private constructor(postgres: TestPostgres, s3: LocalS3 | undefined, { flags, entry }: ClusterParts) {
     this.postgres = postgres
-    this.#bucket = bucket
-    this.#flags = flags
+    this.#s3 = s3
+    this.#flags = flags ?? []
+    this.entry = entry ?? ENTRY
   }
 
-  /** @param flags of each node, beside those that make it one of the cluster */
-  static async start(nodes: number, flags: readonly string[] = []): Promise<TestCluster> {
-    const bucket = await endpointOfTests(() => ScriptedS3.start())
-    const cluster = new TestCluster(await TestPostgres.start(), bucket, flags)
-    for (let i = 0; i < nodes; i++) await cluster.add()
+  static async start(parts: ClusterParts): Promise<TestCluster> {
+    const s3 = parts.bucket === 'folder' ? undefined : await endpointOfTests(() => ScriptedS3.start())
+    const cluster = new TestCluster(await TestPostgres.start(), s3, parts)
+    for (let i = 0; i < parts.nodes; i++) await cluster.add(parts.clocksMs?.[i])
     return cluster
   }
 
   /** Starts one more node, with an empty directory. */
-  async add(): Promise<TestNode> {
+  async add(clockMs = 0): Promise<TestNode> {
     const name = `n${this.nodes.length + 1}`
     const port = await freePort()
-    const s3 = await Link.to(Number(new URL(this.#bucket.endpoint).port))
-    const links = { postgres: await Link.to(this.postgres.port), bucket: s3, inbound: await Link.to(port) }
-    const { accessKeyId, secretAccessKey } = this.#bucket.credentials
-    const query = new URLSearchParams({
-      endpoint: `http://127.0.0.1:${s3.port}`,
-      region: 'us-east-1',
-      path_style: 'true',
-    })
+    const links: Links = { postgres: await Link.to(this.postgres.port), inbound: await Link.to(port) }
     const node = new TestNode(name, port, links, path.join(this.#root, name), {
+      entry: this.entry,
       args: ['--cluster', this.postgres.url('postgres', 'cellstore', links.postgres.port), ...this.#flags],
-      env: {
-        CELLSTORE_OBJECT_STORE: `s3://${this.#bucket.bucket}/${this.#prefix}?${query}`,
-        AWS_ACCESS_KEY_ID: accessKeyId,
-        AWS_SECRET_ACCESS_KEY: secretAccessKey,
-      },
+      env: await this.#bucketOf(links),
     })
     this.nodes.push(node)
+    node.shiftClock(clockMs)
     await node.start()
     this.key ||= KEY.exec(node.stdout)?.[0] ?? ''
     return node
+  }
+
+  /** Where a node finds the bucket. An S3 is behind a link. */
+  async #bucketOf(links: Links): Promise<Record<string, string>> {
+    if (this.#s3 === undefined) return { CELLSTORE_OBJECT_STORE: `file://${path.join(this.#root, 'bucket')}` }
+    const { endpoint, bucket, credentials } = this.#s3
+    links.bucket = await Link.to(Number(new URL(endpoint).port))
+    const query = new URLSearchParams({
+      endpoint: `http://127.0.0.1:${links.bucket.port}`,
+      region: 'us-east-1',
+      path_style: 'true',
+    })
+    return {
+      CELLSTORE_OBJECT_STORE: `s3://${bucket}/${this.#prefix}?${query}`,
+      AWS_ACCESS_KEY_ID: credentials.accessKeyId,
+      AWS_SECRET_ACCESS_KEY: credentials.secretAccessKey,
+    }
+  }
+
+  /** The S3 of this process, which a test can look into. */
+  get scripted(): ScriptedS3 | undefined {
+    return this.#s3 instanceof ScriptedS3 ? this.#s3 : undefined
   }
 
   /** All links are up, and all nodes run. */
@@ -80,13 +118,18 @@ export class TestCluster {
       for (const link of Object.values(node.links)) link.set('up')
       node.signal('SIGCONT')
     }
-    for (const node of this.nodes) if (!node.isRunning) await node.start()
+    await this.allServe()
+  }
+
+  /** As a service manager sees to it: what has ended is started again. */
+  async allServe(): Promise<void> {
+    await Promise.all(this.nodes.map((node) => node.serves()))
   }
 
   /** Writes the keys of the bucket's objects to a file, and the assignments whole. */
   keepBucket(folder: string): void {
-    if (!(this.#bucket instanceof ScriptedS3)) return
-    const { objects } = this.#bucket
+    if (this.scripted === undefined) return
+    const { objects } = this.scripted
     fs.writeFileSync(
       path.join(folder, 'keys'),
       [...objects].map(([key, { bytes }]) => `${key} ${bytes.length}`).join('\n'),
@@ -98,11 +141,18 @@ export class TestCluster {
   async stop(): Promise<void> {
     for (const node of this.nodes) await node.close()
     await this.postgres.stop()
-    await this.#bucket.stop()
+    await this.#s3?.stop()
   }
 }
 
+interface Links {
+  postgres: Link
+  inbound: Link
+  bucket?: Link
+}
+
 interface NodeCommand {
+  entry: string
   args: readonly string[]
   env: Readonly<Record<string, string>>
 }
@@ -111,19 +161,30 @@ interface NodeCommand {
 export class TestNode {
   readonly name: string
   readonly directory: string
-  readonly links: { postgres: Link; bucket: Link; inbound: Link }
+  readonly links: Links
   readonly #port: number
   readonly #command: NodeCommand
   #child: ChildProcess | undefined
   #output = { stdout: '', stderr: '' }
   #earlier = ''
 
-  constructor(name: string, port: number, links: TestNode['links'], directory: string, command: NodeCommand) {
+  constructor(name: string, port: number, links: Links, directory: string, command: NodeCommand) {
     this.name = name
     this.directory = directory
     this.links = links
     this.#port = port
     this.#command = command
+  }
+
+  /** Sets its wall clock so far apart from this machine's; it can be done while it runs. */
+  shiftClock(ms: number): void {
+    fs.mkdirSync(path.dirname(this.directory), { recursive: true })
+    fs.writeFileSync(`${this.#clockFile}.new`, String(ms))
+    fs.renameSync(`${this.#clockFile}.new`, this.#clockFile)
+  }
+
+  get #clockFile(): string {
+    return `${this.directory}.clock`
   }
 
   /** Where clients reach it; other nodes go through the link. */
@@ -167,8 +228,16 @@ export class TestNode {
       ...['--advertise', this.advertised],
       ...this.#command.args,
     ]
-    const env = { ...shellEnv(), ...this.#command.env }
-    const child = spawn(process.execPath, [ENTRY, ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] })
+    const env = {
+      ...shellEnv(),
+      NODE_COMPILE_CACHE: COMPILE_CACHE,
+      NODE_OPTIONS: `--import=${SHIFTED_CLOCK}?file=${encodeURIComponent(this.#clockFile)}`,
+      ...this.#command.env,
+    }
+    const child = spawn(process.execPath, [this.#command.entry, ...args], {
+      env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
     this.#child = child
     child.stdout?.on('data', (text) => {
       this.#output.stdout += text
@@ -205,6 +274,18 @@ export class TestNode {
     return code
   }
 
+  /** Asks it as its operator's commands do. @returns undefined if it refuses, or does not answer in time */
+  async asked<T>(what: (client: OwnerClient) => Promise<T>): Promise<T | undefined> {
+    const flags = { dataDir: this.directory } as StoreFlags
+    const asking = connectNode(flags, systemClock).then(what)
+    return await Promise.race([asking, sleep(ASKED_MS_MAX, undefined, { ref: false })]).catch(() => undefined)
+  }
+
+  /** How it sees the cluster. */
+  status(): Promise<ClusterStatus | undefined> {
+    return this.asked((client) => client.cluster())
+  }
+
   /** Its machine is lost. */
   async lose(): Promise<void> {
     await this.end('SIGKILL')
@@ -220,7 +301,7 @@ export class TestNode {
     method: string,
     route: string,
     { key, body, headers = {}, msMax = 20_000 }: RequestOptions,
-  ): Promise<Answer & { etag: string | null }> {
+  ): Promise<Answer> {
     try {
       const response = await fetch(`${this.address}${route}`, {
         method,
@@ -238,9 +319,10 @@ export class TestNode {
         status: response.status,
         body: isJson ? JSON.parse(text) : { text },
         etag: response.headers.get('etag'),
+        by: response.headers.get('cellstore-owner') ?? this.advertised,
       }
     } catch {
-      return { status: 0, body: {}, etag: null }
+      return { status: 0, body: {}, etag: null, by: '' }
     }
   }
 }
