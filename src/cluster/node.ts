@@ -245,10 +245,7 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
       log,
       seenVersion: () => catalog.version,
       busyCells: () => this.#busy.cells().length,
-      stampBound: () => this.ownership.nextStampBound(clock.now()),
-      stampBoundSaid: (bound) => {
-        this.ownership.stampBound = bound
-      },
+      stamps: this.ownership,
       headSeen: (head) => this.#headSeen(head),
       nodesSeen: (nodes, watcher) => {
         if (this.#addresses.know(nodes)) this.changed.emit()

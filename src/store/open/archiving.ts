@@ -94,7 +94,7 @@ export function archivingInProcess(
     isLocal: (id) => local.isLocal(id),
     look: async (id) => local.lookAtLog(id),
     newArchiver: ({ destination, guard, search, permits }) => {
-      const ofCluster = { tenuresOf, stampsOf }
+      const ofCluster = { tenuresOf, stampsOf, stamps: core.residence.stamps }
       const parts = { local, record, isDeleted, restored, needsBase, search, permits, notes, ...ofCluster }
       const cells = new CellsInProcess(parts, archived)
       return new Archiver({

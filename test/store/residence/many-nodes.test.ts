@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { parseVersion } from '../../../src/backup/versions/object-keys.ts'
 import { InProcessService } from '../../../src/service/in-process-service.ts'
 import type { Cell } from '../../../src/store/open/cell.ts'
 import { BOUNDS } from '../../support/request-bounds.ts'
@@ -184,6 +185,34 @@ describe('A planned move', () => {
     expect(cell.kv.get('k')).toBe('after')
     await cluster.move('A', 'B')
     expect((await cluster.cellAt('B', cell.id)).kv.get('k')).toBe('after')
+  })
+
+  test('five times back and forth leaves each version the time of its clock, and every moment between two can be restored', async () => {
+    const { cluster, cell } = await twoNodes()
+    const [times, moments]: [number[], number[]] = [[], []]
+    const nodes = ['A', 'B'] as const
+    for (let i = 0; i < 6; i++) {
+      const [here, there] = i % 2 === 0 ? nodes : nodes.toReversed()
+      const at = await cluster.cellAt(here as string, cell.id)
+      const { backups } = cluster.node(here as string).store
+      add(at, `move ${i}`)
+      const { version } = await cluster.soon(backups.snapshot(cell.id))
+      const stamp = parseVersion(version)?.time as number
+      expect(Math.abs(stamp - cluster.clock.now())).toBeLessThan(1_500)
+      expect(stamp).toBeGreaterThan(times.at(-1) ?? 0)
+      times.push(stamp)
+      cluster.clock.advance(1_000)
+      add(at, `after ${i}`)
+      await cluster.soon(backups.flush())
+      moments.push(cluster.clock.now())
+      cluster.clock.advance(3_000)
+      if (i < 5) await cluster.move(here as string, there as string)
+    }
+    const last = await cluster.cellAt('B', cell.id)
+    for (const [i, timestamp] of moments.entries()) {
+      await cluster.soon(cluster.node('B').store.backups.restore(cell.id, { timestamp }))
+      expect(values(last).slice(-2)).toEqual([`move ${i}`, `after ${i}`])
+    }
   })
 
   test('of some ranges leaves the cells of others alone', async () => {
