@@ -89,6 +89,11 @@ export class Membership {
     return this.#nodes.filter(({ state }) => state === 'alive')
   }
 
+  /** Those that can know something of their own. */
+  get others(): readonly NodeRow[] {
+    return this.#nodes.filter(({ id, state }) => id !== this.self.id && state !== 'dead')
+  }
+
   get head(): HeadSeen | undefined {
     return this.#head
   }
