@@ -36,7 +36,11 @@ export class CatalogFreshness {
     const current = () => {
       isCurrent = true
     }
-    await within(this.#parts.clock, CATCH_UP_MS, catalog.catchUp().then(current, () => {}))
+    await within(
+      this.#parts.clock,
+      CATCH_UP_MS,
+      catalog.catchUp().then(current, () => {}),
+    )
     this.#isCurrent = isCurrent
     return catalog.version > since
   }

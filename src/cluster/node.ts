@@ -29,6 +29,7 @@ import { dissolve } from './postgres/cluster-row.ts'
 import type { Database } from './postgres/database.ts'
 import { PostgresNodeTable } from './postgres/node-table.ts'
 import { PostgresCatalog } from './postgres/postgres-catalog.ts'
+import { lostCatalogs } from './rebuild/lost-catalogs.ts'
 import { bucketAway, unlessUnavailable, untilCaughtUp } from './start/caught-up.ts'
 import {
   type ClusterNodeParts,
@@ -190,6 +191,7 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
       clock,
       committed: (version, rows) => this.#barrier.committed(version, rows),
       reopening: () => fenceForgotten({ ...this.#parts, prefix, storeId, table, times }),
+      lost: (since) => lostCatalogs({ ...this.#parts, prefix, table, assignments: this.#assignments }, since),
     })
     if (role === 'first') {
       await writeNodeIdentity(core.paths, identity)

@@ -1,5 +1,5 @@
 import { type BackOff, backOffMs } from '../../base/async/back-off.ts'
-import { type Clock, delay } from '../../base/clock.ts'
+import { type Clock, delay, within } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { type Assignment, afterMoves, type Move } from '../../catalog/assignment/assignment.ts'
 import { CellError } from '../../errors.ts'
@@ -9,6 +9,8 @@ import type { ClusterOwnership } from './cluster-ownership.ts'
 import { ownersOf, rangesOf, toSpans } from './range-map.ts'
 
 const BACK_OFF: BackOff = { minMs: 100, maxMs: 5_000 }
+/** What PostgreSQL takes for a change; the others are told at once then. */
+const PUBLISHED_MS = 1_000
 
 /** A node that gets ranges. */
 export interface Target {
@@ -73,7 +75,12 @@ export class Mover {
         )
         return moves.length === 0 ? undefined : afterMoves(newest, moves)
       })
-      await this.#adopt(put)
+      const { clock, logger } = this.#parts
+      const adopted = this.#adopt(put).catch((err: unknown) => {
+        logger.error({ err }, 'could not tell the other nodes who has which cells')
+      })
+      // A PostgreSQL that has lost changes takes none before the row of the lost node is gone, and that goes after this.
+      await within(clock, PUBLISHED_MS, adopted)
     })
   }
 

@@ -77,7 +77,8 @@ export class ClusteredRequests {
       const isUnidentified = isOfSender(error) && request.accountId === undefined
       const mayDiffer =
         isUnidentified || (isWhole && CHANGED_ELSEWHERE.some((code) => isCellError(error, code)))
-      if (mayDiffer && (await this.#parts.cluster.catchUp(asked.catalogVersion))) return await this.#again(asked)
+      if (mayDiffer && (await this.#parts.cluster.catchUp(asked.catalogVersion)))
+        return await this.#again(asked)
       this.checkLease(asked)
       if (isUnidentified) await this.#assertKnown(request)
       return { error }

@@ -45,6 +45,8 @@ export interface CellsInProcessParts {
   restored(id: string, manifest: ManifestHead): Promise<void>
   /** As in `CellPort`. */
   needsBase(id: string, reason: BaseReason): Promise<void>
+  /** As in `CellPort`. */
+  logsLeft(): string[]
   search: UnshippedSearch
   permits: RestorePermits
   /** Of the restores that build a database. */
@@ -148,6 +150,10 @@ export class CellsInProcess implements CellPort {
 
   async needsBase(cellId: string, reason: BaseReason): Promise<void> {
     await this.#parts.needsBase(cellId, reason)
+  }
+
+  async logsLeft(): Promise<string[]> {
+    return this.#parts.logsLeft()
   }
 
   async isDeleted(cellId: string, committedAt: number): Promise<boolean> {

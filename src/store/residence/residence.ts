@@ -1,4 +1,4 @@
-import { isInSpans, type RangeSpan, rangeOf } from '../../catalog/assignment/assignment.ts'
+import { isInSpans, logsLeftTo, type RangeSpan, rangeOf } from '../../catalog/assignment/assignment.ts'
 import type { Ownership } from '../../catalog/assignment/ownership.ts'
 import { CellError } from '../../errors.ts'
 import { GivenStamps } from './given-stamps.ts'
@@ -24,6 +24,12 @@ export class Residence {
 
   constructor(ownership: Ownership) {
     this.#ownership = ownership
+  }
+
+  /** As in `CellPort`. */
+  get logsLeft(): string[] {
+    const { assignment, prefix } = this.#ownership
+    return assignment === undefined ? [] : logsLeftTo(assignment, prefix)
   }
 
   /** Whether this node serves the cell. */

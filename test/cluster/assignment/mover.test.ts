@@ -31,7 +31,11 @@ beforeEach(() => {
 afterEach(async () => await store.close())
 
 /** A node as its mover sees it; what the mover asks of its cells is noted. */
-async function newNode(id: string, log = new AssignmentLog(store, systemClock)) {
+async function newNode(
+  id: string,
+  log = new AssignmentLog(store, systemClock),
+  published: () => Promise<void> = async () => {},
+) {
   const calls: string[] = []
   const count = (spans: readonly RangeSpan[]) =>
     `${spans.reduce((sum, { lo, hi }) => sum + hi - lo + 1, 0)} from ${spans[0]?.lo}`
@@ -58,7 +62,10 @@ async function newNode(id: string, log = new AssignmentLog(store, systemClock)) 
     log,
     ownership,
     host,
-    publish: async ({ n }) => void calls.push(`publish ${n}`),
+    publish: async ({ n }) => {
+      calls.push(`publish ${n}`)
+      await published()
+    },
     beat: async () => {
       ownership.stampBound = ownership.nextStampBound(0)
     },
@@ -212,6 +219,15 @@ describe('what a lost node had', () => {
     await mover.takeOver({ id: 'a', prefix: '' }, { lastLog: null, stampBound: 9 }, share)
     expect((await log.newest())?.n).toBe(2)
     expect(calls.at(-1)).toBe('publish 2')
+  })
+
+  test('goes to others also if the catalog can’t be changed before the lost node’s row is gone', async () => {
+    const log = new AssignmentLog(store, systemClock)
+    await log.put(first())
+    const { ownership, mover } = await newNode('b', log, () => new Promise(() => {}))
+    const all = (ranges: readonly number[]) => new Map([[B, ranges]])
+    await mover.takeOver({ id: 'a', prefix: '' }, { lastLog: null, stampBound: 5 }, all)
+    expect(ownership.ranges).toHaveLength(RANGES)
   })
 })
 

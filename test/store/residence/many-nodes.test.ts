@@ -5,6 +5,7 @@ import type { Cell } from '../../../src/store/open/cell.ts'
 import { BOUNDS } from '../../support/request-bounds.ts'
 import { ALL, ScriptedCluster } from '../../support/scripted-cluster.ts'
 import { rejectedBy } from '../../support/thrown.ts'
+import { until } from '../../support/until.ts'
 
 const HOUR_MS = 3_600_000
 
@@ -143,6 +144,43 @@ describe('A node that is silent', () => {
     await cluster.stop('A')
     await cluster.start('A')
     expect(values(await cluster.cellAt('A', cell.id))).toEqual(['not shipped'])
+  })
+})
+
+describe('The log of a node that is gone', () => {
+  test('goes with its age, but not before its cells have versions of their new node; its newest object and its fence stay (C9)', async () => {
+    const cluster = new ScriptedCluster({ backups: { historyMs: HOUR_MS } })
+    const [a, b] = [await cluster.start('A'), await cluster.start('B')]
+    const cell = cluster.newCell('A')
+    cell.sql('CREATE TABLE t (v TEXT)')
+    await cluster.soon(a.store.backups.incremental(cell.id))
+    for (const value of ['one', 'two', 'three']) {
+      cluster.clock.advance(1_000)
+      add(cell, value)
+      await cluster.soon(a.store.backups.flush())
+    }
+    const fences = await cluster.keys('fence/')
+    const logs = await cluster.keys('log/')
+    expect(logs.length).toBeGreaterThan(2)
+    await cluster.takeOver('A', 'B')
+    const other = cluster.newCell('B')
+    other.sql('CREATE TABLE t (v TEXT)')
+    await cluster.soon(b.store.backups.incremental(other.id))
+    const round = async () => {
+      cluster.clock.advance(25 * HOUR_MS)
+      add(other, 'so that an object is stored')
+      await cluster.soon(b.store.backups.flush())
+      cluster.clock.advance(1_000)
+      await cluster.soon(b.store.backups.flush())
+    }
+    for (let i = 0; i < 3; i++) await round()
+    expect(await cluster.keys('log/')).toEqual(logs)
+    const atB = await cluster.cellAt('B', cell.id)
+    for (let i = 0; i < 4; i++) await round()
+    await until(async () => (await cluster.keys('log/')).length === 1, 'the old log objects are gone', 5_000)
+    expect(await cluster.keys('log/')).toEqual(logs.slice(-1))
+    expect(await cluster.keys('fence/')).toEqual([...fences, expect.any(String)])
+    expect(values(atB)).toEqual(['one', 'two', 'three'])
   })
 })
 

@@ -113,6 +113,10 @@ export class NodeCells implements ServedCells {
     return { record: core.findCell(cellId), isLocal: isLocal(cellId), tenures: core.tenuresOf(cellId) }
   }
 
+  async logsLeft(): Promise<string[]> {
+    return this.#parts.core.residence.logsLeft
+  }
+
   async isDeleted(cellId: string, committedAt: number): Promise<boolean> {
     return this.#parts.core.isDeleted(cellId, committedAt)
   }
