@@ -49,6 +49,7 @@ export class ApiKeyTable {
   readonly #account: Statement
   readonly #cell: Statement
   readonly #ofHash: Statement
+  readonly #has: Statement
   readonly #revoke: Statement
   readonly #retire: Statement
   readonly #forgetEnded: Statement
@@ -74,6 +75,7 @@ export class ApiKeyTable {
     this.#ofHash = catalog
       .prepare(`SELECT id, account_id, ${SCOPE} FROM api_keys WHERE hash = ? AND revoked_at IS NULL`)
       .raw()
+    this.#has = catalog.prepare('SELECT 1 FROM api_keys WHERE hash = ?')
     this.#revoke = catalog.prepare('UPDATE api_keys SET revoked_at = ? WHERE id = ?')
     this.#retire = catalog.prepare(
       'UPDATE api_keys SET retires_at = min(ifnull(retires_at, @at), @at) WHERE id = @id',
@@ -133,6 +135,10 @@ export class ApiKeyTable {
     if (row === undefined) return undefined
     const [keyId, accountId, ...scope] = row
     return { keyId, accountId, ...toScope(scope) }
+  }
+
+  has(hash: string): boolean {
+    return this.#has.get(Buffer.from(hash, 'hex')) !== undefined
   }
 
   /** The changes are parts of a change of the catalog. */

@@ -199,6 +199,11 @@ export class ApiKeys {
     return verified.key
   }
 
+  /** Whether a key is well-formed, and the catalog does not have it, not even as one that was revoked. @internal */
+  isUnknown(key: string): boolean {
+    return parseApiKey(key) !== undefined && !this.#table.has(hashApiKey(key))
+  }
+
   /** Changes whenever any key or account may have; undefined during a change. */
   get version(): number | undefined {
     return this.#parts.catalog.version

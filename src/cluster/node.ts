@@ -1,4 +1,3 @@
-import { within } from '../base/clock.ts'
 import type { Assignment } from '../catalog/assignment/assignment.ts'
 import { CellError } from '../errors.ts'
 import type { ClusterPeers, InternalRoutes, Peer } from '../http/forwarding/cluster-peers.ts'
@@ -14,6 +13,7 @@ import { assertLast, assignAlone, assignFirst } from './assignment/first-and-las
 import { Handovers } from './assignment/handovers.ts'
 import { Leveling } from './assignment/leveling.ts'
 import { Mover } from './assignment/mover.ts'
+import { CatalogFreshness } from './catalog-freshness.ts'
 import { type ClusterStatus, type NodeReport, statusOf, type TakenNode } from './cluster-status.ts'
 import { Addresses } from './membership/addresses.ts'
 import type { Caretaker } from './membership/caretaker.ts'
@@ -29,6 +29,7 @@ import { dissolve } from './postgres/cluster-row.ts'
 import type { Database } from './postgres/database.ts'
 import { PostgresNodeTable } from './postgres/node-table.ts'
 import { PostgresCatalog } from './postgres/postgres-catalog.ts'
+import { lostCatalogs } from './rebuild/lost-catalogs.ts'
 import { bucketAway, unlessUnavailable, untilCaughtUp } from './start/caught-up.ts'
 import {
   type ClusterNodeParts,
@@ -40,8 +41,6 @@ import type { PreparedDirectory } from './start/prepare-directory.ts'
 
 export type { ClusterSettings }
 
-/** A request waits no longer for the catalog. */
-const CATCH_UP_MS = 1_000
 const BUSY_MAX = 10_000
 const TAKEN_KEPT = 20
 const LEAVE_AFTER_MS = 100
@@ -80,6 +79,7 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
   readonly #barrier: RevocationBarrier
   readonly #taken: TakenNode[] = []
   readonly #busy: BusyCells
+  readonly #freshness: CatalogFreshness
   #attached: Attached | undefined
   #membership: Membership | undefined
   #address = ''
@@ -119,6 +119,12 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
     })
     const busiest = () => this.#attached?.core.observed.activity.busiest(BUSY_MAX) ?? []
     this.#busy = new BusyCells(this.ownership, busiest, parts.clock)
+    this.#freshness = new CatalogFreshness({
+      clock: parts.clock,
+      catalog: () => this.#attached?.catalog,
+      versionOf: ({ address }) => this.#peers.confirm(address, 0),
+      others: () => this.#membership?.others ?? [],
+    })
     this.routes = {
       ping: async () => this.#ping(),
       reach: async (body) => {
@@ -187,6 +193,7 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
       clock,
       committed: (version, rows) => this.#barrier.committed(version, rows),
       reopening: () => fenceForgotten({ ...this.#parts, prefix, storeId, table, times }),
+      lost: (since) => lostCatalogs({ ...this.#parts, prefix, table, assignments: this.#assignments }, since),
     })
     if (role === 'first') {
       await writeNodeIdentity(core.paths, identity)
@@ -248,10 +255,7 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
       log,
       seenVersion: () => catalog.version,
       busyCells: () => this.#busy.cells().length,
-      stampBound: () => this.ownership.nextStampBound(clock.now()),
-      stampBoundSaid: (bound) => {
-        this.ownership.stampBound = bound
-      },
+      stamps: this.ownership,
       headSeen: (head) => this.#headSeen(head),
       nodesSeen: (nodes, watcher) => {
         if (this.#addresses.know(nodes)) this.changed.emit()
@@ -284,16 +288,16 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
     return servesSome ? 'here' : undefined
   }
 
-  async catchUp(): Promise<boolean> {
-    const catalog = this.#attached?.catalog
-    if (catalog === undefined) return false
-    const before = catalog.version
-    await within(
-      this.#parts.clock,
-      CATCH_UP_MS,
-      catalog.catchUp().catch(() => {}),
-    )
-    return catalog.version > before
+  get catalogVersion(): number {
+    return this.#attached?.catalog.version ?? 0
+  }
+
+  async catchUp(since = this.catalogVersion): Promise<boolean> {
+    return await this.#freshness.catchUp(since)
+  }
+
+  async mayLackChanges(): Promise<boolean> {
+    return await this.#freshness.mayLackChanges()
   }
 
   notReady(): string | undefined {

@@ -41,6 +41,7 @@ export class ScriptedOwnership implements Ownership {
   assignment: Assignment
   readonly prefix: string
   readonly nodeId: string
+  readonly earlierStamps: number
   readonly #clock: Clock
   /** By number. */
   #acquired = new Set<number>()
@@ -50,6 +51,7 @@ export class ScriptedOwnership implements Ownership {
     this.prefix = prefix
     this.assignment = assignment
     this.#clock = clock
+    this.earlierStamps = clock.now()
     // A start sets aside what is stale before it serves.
     this.acquire(spansOf(assignment, nodeId))
   }
@@ -57,7 +59,8 @@ export class ScriptedOwnership implements Ownership {
   /** As the rule of a beat says. */
   get stampBound(): number {
     const before = spansOf(this.assignment, this.nodeId).flatMap((span) => span.before)
-    return Math.max(this.#clock.now(), ...before.map(({ stampBound }) => stampBound)) + MINUTE_MS
+    const first = Math.max(0, ...before.map(({ stampBound }) => stampBound)) + 5_000
+    return Math.max(this.#clock.now() + MINUTE_MS, first)
   }
 
   acquire(spans: readonly RangeSpan[]): void {

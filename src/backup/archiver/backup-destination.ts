@@ -67,6 +67,7 @@ interface BackupDestinationParts {
 export class BackupDestination {
   readonly objectStore: ObjectStore
   readonly reader: ObjectReader
+  readonly storeOf: (prefix: string) => ObjectStore
   readonly storeId: string
   readonly spoolDirectory: string
   readonly clock: Clock
@@ -118,6 +119,7 @@ export class BackupDestination {
     this.index = new VersionIndex(objectStore, storeId, clock, findings)
     const own = new LogIndex(objectStore, storeId, parts.epoch)
     const { prefix = '', storeOf = () => objectStore } = parts
+    this.storeOf = storeOf
     this.logs = new CellLogs(own, prefix, (other) => new LogIndex(storeOf(other), storeId))
     this.tenuresOf = parts.tenuresOf ?? (() => undefined)
     this.trackers = new ChangeTrackers(paths, progress, clock, parts.isShipped)

@@ -86,6 +86,8 @@ export interface CellPort extends LogPort {
    * @param committedAt when the cell has committed something, in epoch milliseconds
    */
   isDeleted(cellId: string, committedAt: number): Promise<boolean>
+  /** Prefixes of nodes that are gone and whose logs are this node's to remove: see `logsLeftTo`. Empty without a cluster. */
+  logsLeft(): Promise<string[]>
 }
 
 /** A cell in the slow worker waits behind the statements of others: for longer, a job gives its slot up. */

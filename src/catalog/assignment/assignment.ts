@@ -134,6 +134,21 @@ function sameHistory(
   return JSON.stringify(a) === JSON.stringify(b)
 }
 
+/**
+ * Where the logs lie of nodes that have no ranges any more, as far as a node is to remove what nobody needs of them: the one that has the
+ * last of the ranges that they had.
+ *
+ * @param prefix of the node
+ */
+export function logsLeftTo({ ranges, prefixes }: Assignment, prefix: string): string[] {
+  const owners = new Set(Object.values(prefixes))
+  const heirs = new Map<string, string>()
+  for (const { node, before } of ranges) for (const past of before) heirs.set(past.prefix, node)
+  return [...heirs]
+    .filter(([left, node]) => !owners.has(left) && prefixes[node] === prefix)
+    .map(([left]) => left)
+}
+
 /** The spans of a node, in order. */
 export function spansOf({ ranges }: Assignment, node: string): AssignedSpan[] {
   return ranges.filter((span) => span.node === node)

@@ -15,9 +15,11 @@ export interface Ownership {
   readonly prefix: string
   /**
    * Epoch milliseconds: no version that this node makes may have a later stamp. It is that of the last beat that has succeeded:
-   * the greatest of its clock and of all bounds of tenures before its own, and a minute more. Infinite without a cluster.
+   * a minute ahead of its clock, or a little after all bounds of tenures before its own. Infinite without a cluster.
    */
   readonly stampBound: number
+  /** Epoch milliseconds: no version that an earlier process of this node has made has a later stamp. */
+  readonly earlierStamps: number
   /** Assigned to this node, acquired, and not being handed over. */
   isHere(cellId: string): boolean
   ownerOf(cellId: string): CellOwner
@@ -32,6 +34,7 @@ export const EVERYTHING_IS_HERE: Ownership = {
   assignment: undefined,
   prefix: '',
   stampBound: Number.POSITIVE_INFINITY,
+  earlierStamps: Number.POSITIVE_INFINITY,
   isHere: () => true,
   ownerOf: () => 'here',
   assertMayAnswer: () => {},

@@ -8,8 +8,13 @@ import { ownersOf, rangesOf } from './range-map.ts'
 
 /** A node that has lost its lease has it back, or is taken over, in about that time. */
 const RETRY_MS = 1_000
-/** A taker's versions come after what the node before could stamp. */
+/** Versions are made for so long after the last beat. */
 const STAMP_AHEAD_MS = 60_000
+/**
+ * For versions of a cell whose node before was ahead: each takes a millisecond. Less than a take-over takes, so that a row of them
+ * does not go further and further ahead.
+ */
+const STAMPS_OF_A_TAKER_MS = 5_000
 
 interface ClusterOwnershipParts {
   nodeId: string
@@ -55,13 +60,23 @@ export class ClusterOwnership implements Ownership {
 
   /** Of the last beat that has succeeded. */
   stampBound = 0
+  /** Known from the join on. */
+  earlierStamps = Number.POSITIVE_INFINITY
 
-  /** What the next beat is to say of it: a minute ahead, and after all that the owners before could stamp. */
+  /** What the next beat is to say of it: never less than before, and after all that the owners before could stamp. */
   nextStampBound(now: number): number {
-    const { nodeId } = this.#parts
-    const spans = this.#assignment === undefined ? [] : spansOf(this.#assignment, nodeId)
+    return Math.max(this.stampBound, now + STAMP_AHEAD_MS, this.#firstStamps())
+  }
+
+  /** What a process before this one can have stamped at most, if nobody else knows. */
+  stampBoundAtStart(now: number): number {
+    return Math.max(now, this.#firstStamps())
+  }
+
+  #firstStamps(): number {
+    const spans = this.#assignment === undefined ? [] : spansOf(this.#assignment, this.#parts.nodeId)
     const bounds = spans.flatMap(({ before }) => before.map(({ stampBound }) => stampBound))
-    return Math.max(now, ...bounds) + STAMP_AHEAD_MS
+    return Math.max(0, ...bounds) + STAMPS_OF_A_TAKER_MS
   }
 
   /** 0: none is known. */

@@ -12,6 +12,18 @@ const ROUNDS_PER_LEASE = 3
 /** What a node is to the others; its epoch is that of its fence. */
 export type NodeSelf = Pick<NodeRow, 'id' | 'address' | 'prefix' | 'epoch' | 'startedAt'>
 
+/** Up to when a node stamps versions of cells. All in epoch milliseconds. */
+export interface StampBounds {
+  /** What the last beat has said. */
+  stampBound: number
+  /** What earlier processes of the node have said. */
+  earlierStamps: number
+  /** For the next beat. */
+  nextStampBound(now: number): number
+  /** Of the earlier processes, if PostgreSQL does not know. */
+  stampBoundAtStart(now: number): number
+}
+
 export interface MembershipParts {
   self: NodeSelf
   lease: Lease
@@ -24,10 +36,7 @@ export interface MembershipParts {
   seenVersion(): number
   /** Its cells that were used of late. */
   busyCells(): number
-  /** Epoch milliseconds: no version of a cell that this node makes has a later stamp, until the next beat. */
-  stampBound(): number
-  /** A beat has said so. */
-  stampBoundSaid(stampBound: number): void
+  stamps: StampBounds
   /** Called after each beat: the catalog may have gone on. */
   headSeen(head: HeadSeen): void
   /** Called after each answer that shows all nodes. Whoever is silent is in the watcher. */
@@ -80,16 +89,23 @@ export class Membership {
     return this.#nodes.filter(({ state }) => state === 'alive')
   }
 
+  /** Those that can know something of their own. */
+  get others(): readonly NodeRow[] {
+    return this.#nodes.filter(({ id, state }) => id !== this.self.id && state !== 'dead')
+  }
+
   get head(): HeadSeen | undefined {
     return this.#head
   }
 
   /** Enters the node, and resolves after its first beat. @throws `taken_over`; what the table throws */
   async join(): Promise<void> {
-    const { self, table, guard } = this.#parts
+    const { self, table, guard, stamps, clock } = this.#parts
     if (guard.failure !== undefined) throw guard.failure
-    const joined = await table.join({ ...self, stampBound: this.#parts.stampBound() })
-    if (!joined) throw takenOver(declaredDead(self.id))
+    const joined = await table.join({ ...self, stampBound: stamps.stampBoundAtStart(clock.now()) })
+    if (joined === undefined) throw takenOver(declaredDead(self.id))
+    stamps.earlierStamps = joined.stampBound
+    stamps.stampBound = joined.stampBound
     this.#isMember = true
     await this.beat()
     await this.#look()
@@ -125,9 +141,9 @@ export class Membership {
   }
 
   async #beat(): Promise<void> {
-    const { self, table, guard, clock, seenVersion, busyCells, headSeen, nodesSeen } = this.#parts
+    const { self, table, guard, clock, stamps, seenVersion, busyCells, headSeen, nodesSeen } = this.#parts
     const startedAt = momentOf(clock)
-    const stampBound = this.#parts.stampBound()
+    const stampBound = stamps.nextStampBound(clock.now())
     const head = await table.beat({
       id: self.id,
       epoch: self.epoch,
@@ -144,7 +160,7 @@ export class Membership {
     if (this.#server !== undefined && head.server !== this.#server) this.lease.distrustBeats()
     this.#server = head.server
     this.lease.beaten(startedAt)
-    this.#parts.stampBoundSaid(stampBound)
+    stamps.stampBound = stampBound
     this.#head = head
     headSeen(head)
     const { nodes, head: of } = await table.list()

@@ -43,8 +43,14 @@ export type WatchedBeat = Pick<NodeRow, 'id' | 'epoch' | 'counter'> & { server: 
  * The nodes of a cluster, in PostgreSQL. All calls reject with `cluster_unavailable` if it does not answer in time.
  */
 export interface NodeTable {
-  /** Enters a node, or a new start of one. @returns false if a row of this id is dead, or of a later epoch */
-  join(row: Omit<NodeRow, 'counter' | 'state' | 'seenVersion' | 'busyCells'>): Promise<boolean>
+  /**
+   * Enters a node, or a new start of one, whose `stampBound` stays.
+   *
+   * @returns the `stampBound` of its row now; undefined if a row of this id is dead, or of a later epoch
+   */
+  join(
+    row: Omit<NodeRow, 'counter' | 'state' | 'seenVersion' | 'busyCells'>,
+  ): Promise<Pick<NodeRow, 'stampBound'> | undefined>
   /** @returns undefined if the node is dead, gone, or started again elsewhere: it may beat no more */
   beat(beat: Beat): Promise<HeadSeen | undefined>
   list(): Promise<{ nodes: NodeRow[]; head: HeadSeen }>

@@ -28,19 +28,18 @@ export class PostgresNodeTable implements NodeTable {
     this.#database = database
   }
 
-  async join(row: Parameters<NodeTable['join']>[0]): Promise<boolean> {
+  async join(row: Parameters<NodeTable['join']>[0]): ReturnType<NodeTable['join']> {
     const { id, address, prefix, epoch, stampBound, startedAt } = row
-    const joined = await this.#database.query(
+    const [joined] = await this.#database.query<{ stamp_bound: number }>(
       `INSERT INTO cellstore.nodes AS known (id, address, prefix, epoch, state, stamp_bound, started_at)
        VALUES ($1, $2, $3, $4, 'alive', $5, $6)
        ON CONFLICT (id) DO UPDATE SET address = excluded.address, prefix = excluded.prefix, epoch = excluded.epoch,
-         counter = 0, state = 'alive', seen_version = 0, stamp_bound = excluded.stamp_bound,
-         handed_in = NULL, started_at = excluded.started_at
+         counter = 0, state = 'alive', seen_version = 0, handed_in = NULL, started_at = excluded.started_at
        WHERE known.state <> 'dead' AND known.epoch < excluded.epoch
-       RETURNING id`,
+       RETURNING stamp_bound`,
       [id, address, prefix, epoch, stampBound, startedAt],
     )
-    return joined.length > 0
+    return joined && { stampBound: joined.stamp_bound }
   }
 
   async beat({

@@ -51,6 +51,12 @@ export interface PostgresCatalogParts {
    * if another node may know more.
    */
   reopening?(): Promise<void>
+  /**
+   * After that: the catalogs of nodes that are gone, and may have known what PostgreSQL has lost. Each is open until the next is asked for.
+   *
+   * @param incarnation the last server that had the whole log
+   */
+  lost?(incarnation: string | null): AsyncIterable<Catalog>
 }
 
 /** A change that waits for its turn. */
@@ -248,10 +254,12 @@ export class PostgresCatalog implements CatalogWriter {
 
   /** Gives PostgreSQL back what it has lost and this catalog has; the last node that does so lets changes begin again. */
   async #handIn(): Promise<void> {
-    const { nodeId, reopening } = this.#parts
+    const { nodeId, reopening, lost } = this.#parts
+    let incarnation: string | null = null
     const isLast = await this.#lockedHead(async (transaction, head) => {
       if (head.incarnation === head.own) return false
-      await this.#giveBack(transaction, head)
+      incarnation = head.incarnation
+      await giveBack(transaction, head, this.#replica)
       await transaction.query(
         "UPDATE cellstore.nodes SET handed_in = $1 WHERE id = $2 AND state IN ('alive', 'leaving')",
         [head.own, nodeId],
@@ -260,23 +268,16 @@ export class PostgresCatalog implements CatalogWriter {
     })
     if (!isLast) return
     await reopening?.()
+    for await (const catalog of lost?.(incarnation) ?? []) {
+      const replica = new Replica(catalog)
+      await this.#lockedHead(async (transaction, head) => {
+        if (head.incarnation !== head.own) await giveBack(transaction, head, replica)
+      })
+    }
     await this.#lockedHead(async (transaction, head) => {
       if (!(await allHandedIn(transaction, head.own))) return
       await transaction.query('UPDATE cellstore.cluster SET incarnation = $1 WHERE id = 1', [head.own])
     })
-  }
-
-  async #giveBack(transaction: Queries, { version, floor }: Head): Promise<void> {
-    const { catalog } = this.#parts
-    if (version >= this.version) return
-    const known = this.#replica.idOf(version)
-    const end = this.#replica.endAfter(version)
-    if (end === undefined || known === undefined) {
-      // It has lost more than this node remembers one by one. If even its floor is older, the whole catalog replaces it.
-      const id = this.#replica.idOf(this.version)
-      if (id !== undefined && floor <= this.version)
-        await replaceAll(transaction, catalog.sharedRows(), { version: this.version, id })
-    } else if (known === (await idOf(transaction, version))) await append(transaction, end)
   }
 
   async #lockedHead<T>(run: (transaction: Queries, head: Head) => Promise<T>): Promise<T> {
@@ -385,6 +386,18 @@ export class PostgresCatalog implements CatalogWriter {
     }
     return { base, version, outcomes, rows: [...newest.values()] }
   }
+}
+
+async function giveBack(transaction: Queries, { version, floor }: Head, replica: Replica): Promise<void> {
+  if (version >= replica.version) return
+  const known = replica.idOf(version)
+  const end = replica.endAfter(version)
+  if (end === undefined || known === undefined) {
+    // It has lost more than this catalog remembers one by one. If even its floor is older, the whole catalog replaces it.
+    const id = replica.idOf(replica.version)
+    if (id !== undefined && floor <= replica.version)
+      await replaceAll(transaction, replica.catalog.sharedRows(), { version: replica.version, id })
+  } else if (known === (await idOf(transaction, version))) await append(transaction, end)
 }
 
 async function allHandedIn(transaction: Queries, own: string): Promise<boolean> {

@@ -58,9 +58,10 @@ export async function newestCatalog(search: CatalogSearch, scratch: string): Pro
   )
 }
 
-async function storedBy(
+/** The newest whole one that a node has stored; undefined: none. */
+export async function storedBy(
   prefix: string,
-  { bucket, owner, settings }: CatalogSearch,
+  { bucket, owner, settings }: Pick<CatalogSearch, 'bucket' | 'owner' | 'settings'>,
   paths: StorePaths,
 ): Promise<FoundCatalog | undefined> {
   const storeId = owner.store_id

@@ -39,7 +39,7 @@ import { lookAtCells } from '../routes/cell-actions.ts'
 import type { NodeView } from '../routes/node/node-view.ts'
 import { RequestCounts, SLOW_MS } from '../routes/node/request-counts.ts'
 import type { Action, Answer, Call, HttpContext } from './action.ts'
-import { type Audience, Permit, TENANTS } from './audience.ts'
+import { type Audience, isUnknownKey, Permit, TENANTS } from './audience.ts'
 import { type Asked, ClusteredRequests, type Outcome } from './clustered-requests.ts'
 import { Cors } from './cors.ts'
 import {
@@ -150,6 +150,7 @@ export class Application {
       forwarding,
       isShuttingDown: () => this.shuttingDown,
       identify: (request) => this.#permit(request),
+      isUnknownKey: (request) => isUnknownKey(request, this.#context.store),
       answer: (asked) => this.#answer(asked),
       respond: (answer, asked) => this.#respond(answer, asked),
     })
@@ -198,7 +199,8 @@ export class Application {
     requestTrace: RequestTrace | undefined,
   ): Promise<HttpResponse> {
     const startedAt = this.clock.monotonic()
-    const asked: Asked = { request, match, requestId }
+    const catalogVersion = this.#context.cluster?.catalogVersion
+    const asked: Asked = { request, match, requestId, catalogVersion }
     let outcome: Outcome
     try {
       const preflight = this.#cors.preflight(request)

@@ -44,6 +44,11 @@ function keyOf(request: HttpRequest): string | undefined {
   return request.header('x-api-key') ?? BEARER.exec(request.header('authorization') ?? '')?.[1]
 }
 
+/** Whether the catalog has never had the key that a request names. */
+export function isUnknownKey(request: HttpRequest, store: CellDirectory): boolean {
+  return store.apiKeys.isUnknown(keyOf(request) ?? '')
+}
+
 function unauthorized(): CellError {
   return new CellError('unauthorized', 'A valid API key is needed, in the header x-api-key.')
 }

@@ -1,4 +1,4 @@
-import { type CellErrorCode, isCellError } from '../../errors.ts'
+import { CellError, type CellErrorCode, isCellError } from '../../errors.ts'
 import type { ClusterPeers } from '../forwarding/cluster-peers.ts'
 import { Elsewhere, type Target } from '../forwarding/elsewhere.ts'
 import type { Forwarding } from '../forwarding/forwarding.ts'
@@ -14,6 +14,8 @@ export interface Asked {
   readonly request: HttpRequest
   readonly match: Match | undefined
   readonly requestId: string
+  /** Of the catalog, as the request came; undefined without a cluster. */
+  readonly catalogVersion: number | undefined
 }
 
 /** What a request is answered with, or refused. */
@@ -28,12 +30,17 @@ const CHANGED_ELSEWHERE: readonly CellErrorCode[] = [
   'quota_exceeded',
 ]
 
+/** PostgreSQL has moved to another machine, or was restarted, in about that time. */
+const KEY_RETRY_MS = 5_000
+
 export interface ClusteredRequestsParts {
   cluster: ClusterPeers
   forwarding: Forwarding
   isShuttingDown(): boolean
   /** @throws `unauthorized`, `account_suspended` */
   identify(request: HttpRequest): Permit
+  /** Whether the request's key can be one, and the catalog has never had it. */
+  isUnknownKey(request: HttpRequest): boolean
   /** Answers here, from the start. */
   answer(asked: Asked): Answer | Promise<Answer>
   respond(answer: Answer, asked: Asked): HttpResponse
@@ -70,8 +77,10 @@ export class ClusteredRequests {
       const isUnidentified = isOfSender(error) && request.accountId === undefined
       const mayDiffer =
         isUnidentified || (isWhole && CHANGED_ELSEWHERE.some((code) => isCellError(error, code)))
-      if (mayDiffer && (await this.#parts.cluster.catchUp())) return await this.#again(asked)
+      if (mayDiffer && (await this.#parts.cluster.catchUp(asked.catalogVersion)))
+        return await this.#again(asked)
       this.checkLease(asked)
+      if (isUnidentified) await this.#assertKnown(request)
       return { error }
     } catch (failure) {
       if (failure instanceof Elsewhere) return await this.#elsewhere(failure.target, asked)
@@ -93,7 +102,7 @@ export class ClusteredRequests {
       const mark = forwarding.markOf(request.headers)
       if (mark === undefined) {
         if (isShuttingDown()) throw shuttingDown()
-        const accountId = (await this.#sender(request)).accountId ?? ''
+        const accountId = (await this.#sender(asked)).accountId ?? ''
         const about = { path: pathFor(target as Target, asked), requestId, accountId }
         const answer = await forwarding.pass(target as Target, request, about)
         return answer === 'here' ? await this.#again(asked) : answer
@@ -115,21 +124,36 @@ export class ClusteredRequests {
   }
 
   /** Who asks for what is elsewhere: strangers are refused here. @throws `unauthorized`, `account_suspended`, `not_serving` */
-  async #sender(request: HttpRequest): Promise<Permit> {
+  async #sender({ request, catalogVersion }: Asked): Promise<Permit> {
     const { cluster, identify } = this.#parts
     try {
       return identify(request)
     } catch (error) {
-      if (isOfSender(error) && (await cluster.catchUp())) return identify(request)
+      if (isOfSender(error) && (await cluster.catchUp(catalogVersion))) return identify(request)
       cluster.ownership.assertMayAnswer()
+      await this.#assertKnown(request)
       throw error
     }
+  }
+
+  /** A key that was made elsewhere just before PostgreSQL went away is not a bad one. @throws `cluster_unavailable` if this may be one */
+  async #assertKnown(request: HttpRequest): Promise<void> {
+    const { cluster, isUnknownKey } = this.#parts
+    if (isUnknownKey(request) && (await cluster.mayLackChanges())) throw unknownKey()
   }
 }
 
 /** A key may have been made at another node just now, or an account resumed. */
 function isOfSender(error: unknown): boolean {
   return isCellError(error, 'unauthorized') || isCellError(error, 'account_suspended')
+}
+
+function unknownKey(): CellError {
+  return new CellError(
+    'cluster_unavailable',
+    'This node does not know the API key. Another node may have made it a moment ago, and the PostgreSQL that would tell does not answer.',
+    { retryAfterMs: KEY_RETRY_MS },
+  )
 }
 
 /** Whose the cell is of a request that has failed because it is not here. */

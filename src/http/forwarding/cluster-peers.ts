@@ -24,9 +24,14 @@ export interface ClusterPeers {
    * Brings the replica of the catalog up to what PostgreSQL has at the time of the call, or later. Resolves within a second, also if
    * PostgreSQL does not answer: the replica is then as new as it can be.
    *
-   * @returns whether the replica has become newer since the call
+   * @param since a {@link catalogVersion} of before
+   * @returns whether the replica is newer than it was then; without one, than at the call
    */
-  catchUp(): Promise<boolean>
+  catchUp(since?: number): Promise<boolean>
+  /** The newest change of the catalog that the replica has. */
+  readonly catalogVersion: number
+  /** After a {@link catchUp}: whether PostgreSQL did not answer it, and another node may have changes that this one lacks. */
+  mayLackChanges(): Promise<boolean>
   /** What other nodes may ask of this one. */
   readonly routes: InternalRoutes
   /** Why this node is not ready for requests, in a sentence; undefined if it is. */

@@ -94,7 +94,8 @@ export function archivingInProcess(
     isLocal: (id) => local.isLocal(id),
     look: async (id) => local.lookAtLog(id),
     newArchiver: ({ destination, guard, search, permits }) => {
-      const ofCluster = { tenuresOf, stampsOf }
+      const logsLeft = () => core.residence.logsLeft
+      const ofCluster = { tenuresOf, stampsOf, stamps: core.residence.stamps, logsLeft }
       const parts = { local, record, isDeleted, restored, needsBase, search, permits, notes, ...ofCluster }
       const cells = new CellsInProcess(parts, archived)
       return new Archiver({

@@ -26,6 +26,7 @@ import type { Stamps } from '../../backup/versions/stamps.ts'
 import type { RestorePermits } from '../../backup/versions/work-in-progress.ts'
 import type { Tenure } from '../../catalog/assignment/assignment.ts'
 import { type CellRecord, cellNotFound } from '../../catalog/cell-registry.ts'
+import type { GivenStamps } from '../residence/given-stamps.ts'
 import type { BuildNotes } from '../start/left-files.ts'
 import type { ArchivedCells, LocalCells } from './local-cells.ts'
 
@@ -38,10 +39,14 @@ export interface CellsInProcessParts {
   /** Undefined without a cluster, as is the next one. */
   tenuresOf(id: string): Tenure[] | undefined
   stampsOf(id: string): Stamps | undefined
+  /** Those that are given. */
+  stamps: GivenStamps
   /** Records a restored cell in the catalog, also if it was unknown or deleted there. */
   restored(id: string, manifest: ManifestHead): Promise<void>
   /** As in `CellPort`. */
   needsBase(id: string, reason: BaseReason): Promise<void>
+  /** As in `CellPort`. */
+  logsLeft(): string[]
   search: UnshippedSearch
   permits: RestorePermits
   /** Of the restores that build a database. */
@@ -68,6 +73,7 @@ export class CellsInProcess implements CellPort {
   }
 
   async cut(cellId: string, call: CutCall): Promise<unknown> {
+    this.#parts.stamps.noteCut(cellId, call)
     return await runCut(this.#archived.cutter, cellId, call)
   }
 
@@ -101,6 +107,7 @@ export class CellsInProcess implements CellPort {
 
   async noteMark(cellId: string, name: string, existed: boolean): Promise<void> {
     this.#assertExists(cellId, existed)
+    this.#parts.stamps.note(cellId, name)
     this.#archived.installer.noteMark(cellId, name)
   }
 
@@ -143,6 +150,10 @@ export class CellsInProcess implements CellPort {
 
   async needsBase(cellId: string, reason: BaseReason): Promise<void> {
     await this.#parts.needsBase(cellId, reason)
+  }
+
+  async logsLeft(): Promise<string[]> {
+    return this.#parts.logsLeft()
   }
 
   async isDeleted(cellId: string, committedAt: number): Promise<boolean> {

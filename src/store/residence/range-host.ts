@@ -49,7 +49,8 @@ export class RangeHost implements CellHost {
     core.changes.endWhere((cellId) => isOf(spans, cellId), notHere())
     await this.#store(spans, signal)
     await this.#settle(spans, signal)
-    return { lastLog: await core.lastLog({ signal, known }), stampBound: ownership.stampBound }
+    const stampBound = residence.stamps.newestIn(spans, ownership.earlierStamps)
+    return { lastLog: await core.lastLog({ signal, known }), stampBound }
   }
 
   async prepare(cellIds: readonly string[], signal?: AbortSignal): Promise<void> {
@@ -79,6 +80,7 @@ export class RangeHost implements CellHost {
     const { core, closeCell } = this.#parts
     for (const id of core.staleCells(spans)) await closeCell(id)
     core.setStaleAside(spans)
+    core.residence.stamps.came(spans)
     core.residence.settle(spans)
     void this.#bringHere(spans)
   }

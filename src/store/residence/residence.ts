@@ -1,6 +1,7 @@
-import { isInSpans, type RangeSpan, rangeOf } from '../../catalog/assignment/assignment.ts'
+import { isInSpans, logsLeftTo, type RangeSpan, rangeOf } from '../../catalog/assignment/assignment.ts'
 import type { Ownership } from '../../catalog/assignment/ownership.ts'
 import { CellError } from '../../errors.ts'
+import { GivenStamps } from './given-stamps.ts'
 
 /** When to try again: a planned move takes about so long. */
 const RETRY_MS = 250
@@ -10,6 +11,8 @@ const RETRY_MS = 250
  * run, so that a release can wait for their end.
  */
 export class Residence {
+  /** Of the versions that this node makes. */
+  readonly stamps = new GivenStamps()
   readonly #ownership: Ownership
   /** Handed over, or about to be: no work of the node's own begins there. */
   #leaving: RangeSpan[] = []
@@ -21,6 +24,12 @@ export class Residence {
 
   constructor(ownership: Ownership) {
     this.#ownership = ownership
+  }
+
+  /** As in `CellPort`. */
+  get logsLeft(): string[] {
+    const { assignment, prefix } = this.#ownership
+    return assignment === undefined ? [] : logsLeftTo(assignment, prefix)
   }
 
   /** Whether this node serves the cell. */

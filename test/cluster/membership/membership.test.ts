@@ -32,6 +32,12 @@ class FakeGuard {
 
 function newNode(table: MemoryNodeTable, clock: SteppedClock, id = 'a', epoch = 1) {
   const guard = new FakeGuard()
+  const stamps = {
+    stampBound: 0,
+    earlierStamps: 0,
+    nextStampBound: (now: number) => now + 60_000,
+    stampBoundAtStart: (now: number) => now,
+  }
   const membership = new Membership({
     self: { id, address: `http://${id}`, prefix: `nodes/${id}/`, epoch, startedAt: clock.now() },
     lease: new Lease(clock, leaseTimes(6_000)),
@@ -42,8 +48,7 @@ function newNode(table: MemoryNodeTable, clock: SteppedClock, id = 'a', epoch = 
     log: NO_LOG,
     seenVersion: () => 7,
     busyCells: () => 3,
-    stampBound: () => clock.now() + 60_000,
-    stampBoundSaid: () => {},
+    stamps,
     headSeen: () => {},
     nodesSeen: () => {},
   })

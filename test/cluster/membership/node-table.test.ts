@@ -15,18 +15,19 @@ function contract(open: () => Promise<{ table: NodeTable }>): void {
   test('a node that has joined is listed, with what its last beat said', async () => {
     const { table } = await open()
     expect((await table.list()).nodes).toEqual([])
-    expect(await table.join(NODE)).toBe(true)
+    expect(await table.join(NODE)).toEqual({ stampBound: 50 })
     expect(await table.beat(BEAT)).toMatchObject({ version: expect.any(Number), server: await server(table) })
     expect((await table.list()).nodes).toEqual([
       { ...NODE, state: 'alive', counter: 1, seenVersion: 9, stampBound: 70, busyCells: 4 },
     ])
   })
 
-  test('a new start takes its row over, and the old one beats no more', async () => {
+  test('a new start takes its row over with the stamps that were given, and the old one beats no more', async () => {
     const { table } = await open()
     await table.join(NODE)
-    expect(await table.join({ ...NODE, epoch: 4 })).toBe(true)
-    expect(await table.join(NODE)).toBe(false)
+    await table.beat(BEAT)
+    expect(await table.join({ ...NODE, epoch: 4 })).toEqual({ stampBound: 70 })
+    expect(await table.join(NODE)).toBeUndefined()
     expect(await table.beat(BEAT)).toBeUndefined()
     expect(await table.beat({ ...BEAT, epoch: 4 })).toBeDefined()
   })
@@ -42,7 +43,7 @@ function contract(open: () => Promise<{ table: NodeTable }>): void {
     const declared = await Promise.all([table.declareDead(watched), table.declareDead(watched)])
     expect(declared.toSorted()).toEqual([false, true])
     expect(await table.beat({ ...BEAT, counter: 2 })).toBeUndefined()
-    expect(await table.join({ ...NODE, epoch: 4 })).toBe(false)
+    expect(await table.join({ ...NODE, epoch: 4 })).toBeUndefined()
     expect((await table.list()).nodes).toMatchObject([{ state: 'dead', counter: 1 }])
   })
 

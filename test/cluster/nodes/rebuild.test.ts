@@ -63,6 +63,21 @@ describe.skipIf(!hasPostgres)('PostgreSQL is lost for good', () => {
     expect((await cluster.request('c', 'POST', '/v1/databases', { name: 'new' })).status).toBe(201)
   })
 
+  test('a revocation that it has lost is not lost if all nodes that knew of it have gone before it came back', async () => {
+    const cluster = await ClusterOfTest.start('cells')
+    const ttl = ['--cluster-ttl', '4s']
+    for (const name of ['a', 'b']) await cluster.serve(name, ...ttl)
+    const { body } = await cluster.request('a', 'POST', '/v1/api-keys', { name: 'second' })
+    const { id, key } = body as { id: string; key: string }
+    const copy = cluster.postgres.copy()
+    expect((await cluster.request('a', 'DELETE', `/v1/api-keys/${id}`)).status).toBe(200)
+    for (const name of ['a', 'b']) await cluster.node(name).stop()
+    await cluster.postgres.putBack(copy)
+    await cluster.serve('c', ...ttl)
+    expect((await cluster.node('c').request('GET', '/v1/databases', undefined, key)).status).toBe(401)
+    expect((await cluster.request('c', 'GET', '/v1/databases')).status).toBe(200)
+  })
+
   test('of several catalogs the one with the most changes counts, also that of a directory', async () => {
     const cluster = await ClusterOfTest.start('cells')
     const { place } = cluster

@@ -5,7 +5,7 @@ import type { SharedRow } from '../../../src/catalog/shared-rows.ts'
 import { Replica } from '../../../src/cluster/postgres/replica.ts'
 import { isCellError } from '../../../src/errors.ts'
 import { type Cut, CuttingProxy } from '../../support/cluster/cutting-proxy.ts'
-import { ClusterNode } from '../../support/cluster/shared-catalog.ts'
+import { CatalogNode, ClusterNode } from '../../support/cluster/shared-catalog.ts'
 import { hasPostgres, TestPostgres } from '../../support/postgres.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 import { codeOf, rejectedBy } from '../../support/thrown.ts'
@@ -318,6 +318,31 @@ describe.skipIf(!hasPostgres)('a catalog in PostgreSQL', () => {
       expect(await catalog.durably(change)).toEqual(first)
       expect(told.slice(tells)).toEqual([told[tells - 1]])
     }
+  })
+
+  test('a revocation is not lost either if all who knew of it are gone: what they had stored is taken in', async () => {
+    const url = await newUrl()
+    const directory = tempDirectory()
+    const gone = await ClusterNode.join(directory, url, STORE_ID)
+    const { id } = await gone.catalog.durably(() => gone.accounts.create())
+    const key = await gone.catalog.durably(() => gone.keys.create(id))
+    const copy = postgres.copy()
+    await gone.catalog.durably(() => gone.keys.revoke(id, key.id))
+    const { version } = gone.shared
+    await gone.close()
+    await postgres.putBack(copy)
+    await run('DELETE FROM cellstore.nodes')
+    const asked: (string | null)[] = []
+    async function* lost(incarnation: string | null) {
+      asked.push(incarnation)
+      const stored = new CatalogNode(directory, STORE_ID)
+      yield stored.catalog
+      stored.catalog.close()
+    }
+    const newcomer = await join(url, { parts: { lost } })
+    expect(asked).toHaveLength(1)
+    expect(newcomer.shared.version).toBe(version)
+    expect(codeOf(() => newcomer.keys.verify(key.key))).toBe('unauthorized')
   })
 
   test('a node that comes back with changes of a history that PostgreSQL has lost forgets them', async () => {

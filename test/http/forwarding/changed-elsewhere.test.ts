@@ -1,4 +1,6 @@
+import { randomBytes } from 'node:crypto'
 import { beforeEach, describe, expect, test } from 'vitest'
+import { makeApiKey } from '../../../src/auth/api-key.ts'
 import { askNode, type Got, type Sent } from '../../support/http/ask-node.ts'
 import { Bench } from '../../support/http/bench.ts'
 import { ScriptedPeers } from '../../support/http/scripted-peers.ts'
@@ -41,6 +43,37 @@ describe('what was made at another node just now', () => {
     await ask(KEY, { at, headers: { 'x-api-key': 'cell_sk_unknown' } })
     expect(key).not.toBe('')
     expect(owner.catchUps).toBe(1)
+  })
+
+  test('a key that comes into the catalog while its request is refused is admitted', async () => {
+    const at = await serve(owner)
+    const key = makeApiKey(randomBytes)
+    const catchUp = owner.catchUp.bind(owner)
+    owner.catchUp = async (since) => {
+      // As a beat brings it, after the key was looked up.
+      bench.store.apiKeys.create(bench.accountId, { key })
+      owner.catalogVersion++
+      return await catchUp(since)
+    }
+    expect((await ask(KEY, { at, headers: { 'x-api-key': key } })).status).toBe(404)
+  })
+
+  test('a key that may have been made there while PostgreSQL is away is not called bad; one that is bad is', async () => {
+    const unknown = makeApiKey(randomBytes)
+    const { id, key: revoked } = bench.store.apiKeys.create(bench.accountId)
+    bench.store.apiKeys.revoke(bench.accountId, id)
+    const mistyped = `${unknown.slice(0, -1)}${unknown.endsWith('a') ? 'b' : 'a'}`
+    const at = await serve(owner)
+    const asked = async (key: string, at: number) => await ask(KEY, { at, headers: { 'x-api-key': key } })
+    for (const node of [at, port]) expect((await asked(unknown, node)).status).toBe(401)
+    for (const peers of [owner, front]) peers.lacksChanges = true
+    for (const node of [at, port]) {
+      const got = await asked(unknown, node)
+      expect(got).toMatchObject({ status: 503, json: { code: 'cluster_unavailable' } })
+      expect(got.headers['retry-after']).toBe('5')
+      for (const bad of [revoked, mistyped, 'cell_sk_unknown'])
+        expect((await asked(bad, node)).status).toBe(401)
+    }
   })
 
   test('a cell that is not known is asked for before it is refused', async () => {

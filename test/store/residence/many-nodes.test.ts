@@ -1,9 +1,11 @@
 import { describe, expect, test } from 'vitest'
+import { parseVersion } from '../../../src/backup/versions/object-keys.ts'
 import { InProcessService } from '../../../src/service/in-process-service.ts'
 import type { Cell } from '../../../src/store/open/cell.ts'
 import { BOUNDS } from '../../support/request-bounds.ts'
 import { ALL, ScriptedCluster } from '../../support/scripted-cluster.ts'
 import { rejectedBy } from '../../support/thrown.ts'
+import { until } from '../../support/until.ts'
 
 const HOUR_MS = 3_600_000
 
@@ -145,6 +147,43 @@ describe('A node that is silent', () => {
   })
 })
 
+describe('The log of a node that is gone', () => {
+  test('goes with its age, but not before its cells have versions of their new node; its newest object and its fence stay (C9)', async () => {
+    const cluster = new ScriptedCluster({ backups: { historyMs: HOUR_MS } })
+    const [a, b] = [await cluster.start('A'), await cluster.start('B')]
+    const cell = cluster.newCell('A')
+    cell.sql('CREATE TABLE t (v TEXT)')
+    await cluster.soon(a.store.backups.incremental(cell.id))
+    for (const value of ['one', 'two', 'three']) {
+      cluster.clock.advance(1_000)
+      add(cell, value)
+      await cluster.soon(a.store.backups.flush())
+    }
+    const fences = await cluster.keys('fence/')
+    const logs = await cluster.keys('log/')
+    expect(logs.length).toBeGreaterThan(2)
+    await cluster.takeOver('A', 'B')
+    const other = cluster.newCell('B')
+    other.sql('CREATE TABLE t (v TEXT)')
+    await cluster.soon(b.store.backups.incremental(other.id))
+    const round = async () => {
+      cluster.clock.advance(25 * HOUR_MS)
+      add(other, 'so that an object is stored')
+      await cluster.soon(b.store.backups.flush())
+      cluster.clock.advance(1_000)
+      await cluster.soon(b.store.backups.flush())
+    }
+    for (let i = 0; i < 3; i++) await round()
+    expect(await cluster.keys('log/')).toEqual(logs)
+    const atB = await cluster.cellAt('B', cell.id)
+    for (let i = 0; i < 4; i++) await round()
+    await until(async () => (await cluster.keys('log/')).length === 1, 'the old log objects are gone', 5_000)
+    expect(await cluster.keys('log/')).toEqual(logs.slice(-1))
+    expect(await cluster.keys('fence/')).toEqual([...fences, expect.any(String)])
+    expect(values(atB)).toEqual(['one', 'two', 'three'])
+  })
+})
+
 describe('A planned move', () => {
   test('sets aside what a move before it could not remove', async () => {
     const { cluster, a, cell } = await twoNodes()
@@ -184,6 +223,34 @@ describe('A planned move', () => {
     expect(cell.kv.get('k')).toBe('after')
     await cluster.move('A', 'B')
     expect((await cluster.cellAt('B', cell.id)).kv.get('k')).toBe('after')
+  })
+
+  test('five times back and forth leaves each version the time of its clock, and every moment between two can be restored', async () => {
+    const { cluster, cell } = await twoNodes()
+    const [times, moments]: [number[], number[]] = [[], []]
+    const nodes = ['A', 'B'] as const
+    for (let i = 0; i < 6; i++) {
+      const [here, there] = i % 2 === 0 ? nodes : nodes.toReversed()
+      const at = await cluster.cellAt(here as string, cell.id)
+      const { backups } = cluster.node(here as string).store
+      add(at, `move ${i}`)
+      const { version } = await cluster.soon(backups.snapshot(cell.id))
+      const stamp = parseVersion(version)?.time as number
+      expect(Math.abs(stamp - cluster.clock.now())).toBeLessThan(1_500)
+      expect(stamp).toBeGreaterThan(times.at(-1) ?? 0)
+      times.push(stamp)
+      cluster.clock.advance(1_000)
+      add(at, `after ${i}`)
+      await cluster.soon(backups.flush())
+      moments.push(cluster.clock.now())
+      cluster.clock.advance(3_000)
+      if (i < 5) await cluster.move(here as string, there as string)
+    }
+    const last = await cluster.cellAt('B', cell.id)
+    for (const [i, timestamp] of moments.entries()) {
+      await cluster.soon(cluster.node('B').store.backups.restore(cell.id, { timestamp }))
+      expect(values(last).slice(-2)).toEqual([`move ${i}`, `after ${i}`])
+    }
   })
 
   test('of some ranges leaves the cells of others alone', async () => {

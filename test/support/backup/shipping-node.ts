@@ -98,6 +98,10 @@ export class WalCells implements LogPort {
     this.all.find((cell) => cell.cellId === cellId)?.dropHistory()
   }
 
+  async logsLeft(): Promise<string[]> {
+    return []
+  }
+
   async needsBase(cellId: string): Promise<void> {
     this.needed.push(cellId)
   }

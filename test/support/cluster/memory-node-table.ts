@@ -17,12 +17,13 @@ export class MemoryNodeTable implements NodeTable {
   /** Called with each beat that was taken, before its answer. */
   beaten: (beat: Beat) => Promise<void> = async () => {}
 
-  async join(row: Parameters<NodeTable['join']>[0]): Promise<boolean> {
+  async join(row: Parameters<NodeTable['join']>[0]): ReturnType<NodeTable['join']> {
     this.#assertHere()
     const known = this.rows.get(row.id)
-    if (known !== undefined && (known.state === 'dead' || known.epoch >= row.epoch)) return false
-    this.rows.set(row.id, { ...row, counter: 0, state: 'alive', seenVersion: 0, busyCells: 0 })
-    return true
+    if (known !== undefined && (known.state === 'dead' || known.epoch >= row.epoch)) return undefined
+    const stampBound = known?.stampBound ?? row.stampBound
+    this.rows.set(row.id, { ...row, stampBound, counter: 0, state: 'alive', seenVersion: 0, busyCells: 0 })
+    return { stampBound }
   }
 
   async beat({ id, epoch, ...beat }: Beat): Promise<HeadSeen | undefined> {

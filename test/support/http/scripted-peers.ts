@@ -16,6 +16,9 @@ export class ScriptedPeers implements ClusterPeers {
   maker: Peer | 'here' | undefined = 'here'
   hasLease = true
   catchUps = 0
+  catalogVersion = 0
+  /** PostgreSQL is away, and other nodes are further. */
+  lacksChanges = false
   /** What a catch-up brings. */
   news: (() => void) | undefined
   readonly ownership: Ownership
@@ -37,12 +40,17 @@ export class ScriptedPeers implements ClusterPeers {
     return this.maker
   }
 
-  async catchUp(): Promise<boolean> {
+  async catchUp(since = this.catalogVersion): Promise<boolean> {
     this.catchUps++
     const { news } = this
     this.news = undefined
     news?.()
-    return news !== undefined
+    if (news !== undefined) this.catalogVersion++
+    return this.catalogVersion > since
+  }
+
+  async mayLackChanges(): Promise<boolean> {
+    return this.lacksChanges
   }
 
   notReady(): string | undefined {

@@ -12,11 +12,17 @@ import type { StoredLog } from './stored-log.ts'
 
 const ROUND_MS = 6 * 3_600_000
 
-interface LogRetentionParts {
+/** A log as it is stored. */
+export interface StoredLogs {
   objectStore: ObjectStore
+  readManifest(stored: StoredLog): Promise<LogManifest>
+}
+
+interface LogRetentionParts extends StoredLogs {
+  /** Of nodes that are gone. Their newest objects stay, as their fences do: nobody takes such a prefix for a new one. */
+  left?(): Promise<readonly StoredLogs[]>
   /** Epoch milliseconds: later moments stay restorable. Undefined: nothing may go yet. */
   horizon(): number | undefined
-  readManifest(stored: StoredLog): Promise<LogManifest>
   /** Looks at versions from now on. @param horizon epoch milliseconds: later moments stay restorable */
   newCover(horizon: number): Pick<VersionCover, 'of' | 'forget'>
   /** As in `CellPort`. */
@@ -28,6 +34,7 @@ interface LogRetentionParts {
 }
 
 interface Round {
+  log: StoredLogs
   horizon: number
   cover: Pick<VersionCover, 'of' | 'forget'>
   voids: VoidLogs
@@ -71,12 +78,24 @@ export class LogRetention {
     await this.#running
   }
 
-  /** @returns the keys that it has removed */
+  /** @returns the keys that it has removed; those of nodes that are gone as that node named them */
   async run(options: CallOptions = {}): Promise<string[]> {
-    const { objectStore, newCover, log } = this.#parts
+    const { newCover, left, log } = this.#parts
     const horizon = this.#parts.horizon()
     if (horizon === undefined) return []
-    const round = { horizon, cover: newCover(horizon), voids: new VoidLogs(this.#parts, options), options }
+    const cover = newCover(horizon)
+    const removed: string[] = []
+    for (const each of [this.#parts, ...((await left?.()) ?? [])]) {
+      const round = { log: each, horizon, cover, voids: new VoidLogs(each, options), options }
+      removed.push(...(await this.#prune(round)))
+    }
+    if (removed.length > 0) log.info({ removed: removed.length }, 'removed old log objects')
+    return removed
+  }
+
+  async #prune(round: Round): Promise<string[]> {
+    const { log, options } = round
+    const { objectStore } = log
     const removed: string[] = []
     let previous: StoredLog | undefined
     // One key behind the listing: the newest object stays, since the next one names it.
@@ -86,33 +105,30 @@ export class LogRetention {
         // What comes after one that stays, stays too: so there are no gaps.
         if (
           !(await this.#mayGo(previous, round)) ||
-          (await this.#continuesUnlisted({ key, sizeBytes }, previous.key, options))
+          (await this.#continuesUnlisted({ key, sizeBytes }, previous.key, round))
         )
           break
         await objectStore.delete(previous.key, options)
         removed.push(previous.key)
       }
-      if (previous === undefined && (await this.#continuesUnlisted({ key, sizeBytes }, '', options))) break
+      if (previous === undefined && (await this.#continuesUnlisted({ key, sizeBytes }, '', round))) break
       previous = { key, sizeBytes }
     }
-    if (removed.length > 0) log.info({ removed: removed.length }, 'removed old log objects')
     return removed
   }
 
   /** A listing may lag. What it lacks would stay behind, below a gap. @param before the key that is listed before it */
-  async #continuesUnlisted(stored: StoredLog, before: string, options: CallOptions): Promise<boolean> {
+  async #continuesUnlisted(stored: StoredLog, before: string, { log, options }: Round): Promise<boolean> {
     const { epoch, number } = parseLogKey(stored.key) as LogNumber
     const previous =
-      number > 1
-        ? logKey({ epoch, number: number - 1 })
-        : (await this.#parts.readManifest(stored)).previous?.key
+      number > 1 ? logKey({ epoch, number: number - 1 }) : (await log.readManifest(stored)).previous?.key
     if (previous === undefined || previous <= before) return false
-    return (await this.#parts.objectStore.head(previous, options)) !== undefined
+    return (await log.objectStore.head(previous, options)) !== undefined
   }
 
   async #mayGo(stored: StoredLog, round: Round): Promise<boolean> {
-    const { horizon, voids } = round
-    const { to, created_at, cells } = await this.#parts.readManifest(stored)
+    const { log, horizon, voids } = round
+    const { to, created_at, cells } = await log.readManifest(stored)
     const at = atMostAhead(to, Date.parse(created_at))
     if (at >= horizon) return false
     // What nobody reads need not be in a version.
@@ -151,22 +167,17 @@ export class LogRetention {
   }
 }
 
-interface VoidLogsParts {
-  objectStore: ObjectStore
-  readManifest(stored: StoredLog): Promise<LogManifest>
-}
-
 /**
  * Tells which log objects nobody reads: what an epoch has beyond the object that a later one goes on from (see `LogRow`). It asks
  * once per epoch, so it is for one look at the prefix.
  */
 class VoidLogs {
-  readonly #parts: VoidLogsParts
+  readonly #parts: StoredLogs
   readonly #options: CallOptions
   /** By epoch. */
   readonly #joints = new Map<number, Promise<string | undefined>>()
 
-  constructor(parts: VoidLogsParts, options: CallOptions) {
+  constructor(parts: StoredLogs, options: CallOptions) {
     this.#parts = parts
     this.#options = options
   }

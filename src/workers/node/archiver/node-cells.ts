@@ -62,6 +62,7 @@ export class NodeCells implements ServedCells {
 
   /** A deleted cell has no state any more. */
   async cut(cellId: string, call: CutCall): Promise<unknown> {
+    this.#parts.core.residence.stamps.noteCut(cellId, call)
     if (call.method === 'failed' && this.#parts.core.findCell(cellId)?.deletedAt !== null) return undefined
     return await this.#run({ task: 'cut', cellId, call })
   }
@@ -85,6 +86,7 @@ export class NodeCells implements ServedCells {
 
   async noteMark(cellId: string, name: string, existed: boolean): Promise<void> {
     this.#assertExists(cellId, existed)
+    this.#parts.core.residence.stamps.note(cellId, name)
     await this.#run({ task: 'note-mark', cellId, name })
   }
 
@@ -109,6 +111,10 @@ export class NodeCells implements ServedCells {
   async findCell(cellId: string): Promise<KnownCell> {
     const { core, isLocal } = this.#parts
     return { record: core.findCell(cellId), isLocal: isLocal(cellId), tenures: core.tenuresOf(cellId) }
+  }
+
+  async logsLeft(): Promise<string[]> {
+    return this.#parts.core.residence.logsLeft
   }
 
   async isDeleted(cellId: string, committedAt: number): Promise<boolean> {
