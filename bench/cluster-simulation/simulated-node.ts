@@ -162,6 +162,7 @@ export class SimulatedNode {
         if (head.version > this.catalog.version || head.incarnation !== head.server)
           this.catalog.catchUp().catch(() => {})
       },
+      lacksAddresses: () => addresses.lacks(Object.keys(this.ownership.assignment?.prefixes ?? {})),
       nodesSeen: (nodes, watcher) => {
         addresses.know(nodes)
         caretaker.look(nodes, watcher, this.membership.head?.server ?? '')

@@ -250,6 +250,7 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
         this.ownership.stampBound = bound
       },
       headSeen: (head) => this.#headSeen(head),
+      lacksAddresses: () => this.#addresses.lacks(Object.keys(this.ownership.assignment?.prefixes ?? {})),
       nodesSeen: (nodes, watcher) => {
         if (this.#addresses.know(nodes)) this.changed.emit()
         if (this.#isReady || this.#isUnreconciled)
