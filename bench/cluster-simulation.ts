@@ -1,21 +1,56 @@
-import { SimulatedCluster } from './cluster-simulation/simulated-cluster.ts'
-const n = Number(process.argv[2] ?? 20)
-const s = { nodes: n, cells: n * 10_000, busyShare: 0.01, ttlMs: 6000, lagMs: 10000, postgresMs: 2, bucketMs: 30, peerMs: 1, seed: 1 }
-const t0 = performance.now()
-const t = (what: string) => console.log(((performance.now() - t0) / 1000).toFixed(1), 's', c?.clock.monotonic(), what)
-let c: SimulatedCluster | undefined
-c = new SimulatedCluster(s)
-t('made')
-await c.start()
-t('joined')
-const show = (what: string) => { t(what); console.log(' pg', String(c.statements.take())); console.log(' s3', String(c.requests.take())); console.log(' calls', String(c.calls.take())) }
-show('start')
-await c.clock.pass(30_000)
-show('rest')
-c.lose([c.nodes[3]!])
-await c.clock.passUntil(() => [...c!.losses.values()].every((l) => l.assignedAt !== undefined), 'taken')
-show('lost')
-console.log([...c.losses])
-await c.clock.pass(10_000)
-show('after')
-console.log(c.nodes.map((x) => x.ownership.ranges.length).join(' ').slice(0, 200))
+import { calculated } from './cluster-simulation/calculated.ts'
+import { printHead, printLoss, printOutage, printRest, printRevocation } from './cluster-simulation/report.ts'
+import { atRest, loss, losses, outage, revocation } from './cluster-simulation/scenarios.ts'
+import { SimulatedCluster, type SimulationSettings } from './cluster-simulation/simulated-cluster.ts'
+
+/**
+ * Many nodes and many cells: the code of `src/cluster` on a clock, a bucket and a PostgreSQL that are simulated, beside what
+ * docs/cluster.md calculates. Cells are counts per range; clients, files and the content of logs are none.
+ */
+const setting = (name: string, value: number) => Number(process.env[`CELLSTORE_BENCH_${name}`] ?? value)
+
+const settings: SimulationSettings = {
+  nodes: setting('NODES', 1_000),
+  cells: setting('CELLS', 10_000_000),
+  busyShare: setting('BUSY_SHARE', 0.01),
+  ttlMs: setting('TTL_MS', 6_000),
+  lagMs: 10_000,
+  postgresMs: setting('POSTGRES_MS', 2),
+  bucketMs: setting('LATENCY_MS', 30),
+  peerMs: setting('PEER_MS', 1),
+  seed: setting('SEED', 1),
+}
+const RECOVERED_PER_S = setting('RECOVERED_PER_S', 35)
+const REST_S = setting('SECONDS', 65)
+const OUTAGE_S = setting('OUTAGE_SECONDS', 60)
+const SETTLE_MS = 20_000
+/** One after the other: when a node beat last is chance. */
+const SINGLE_LOSSES = 5
+
+const begin = performance.now()
+console.log(
+  `${settings.nodes} nodes, ${settings.cells.toLocaleString('en')} cells, seed ${settings.seed}; a PostgreSQL of ${settings.postgresMs} ms, a bucket of ${settings.bucketMs} ms, nodes ${settings.peerMs} ms apart`,
+)
+printHead()
+for (const lagMs of [1_000, 10_000]) {
+  const cluster = await started({ ...settings, lagMs })
+  printRest(await atRest(cluster, REST_S), calculated({ ...settings, lagMs }), lagMs)
+  if (lagMs !== settings.lagMs) continue
+  printRevocation(await revocation(cluster), settings)
+  const many = Math.min(10, Math.floor(settings.nodes / 3))
+  printLoss(await losses(cluster, SINGLE_LOSSES, SETTLE_MS), calculated(settings), 1, RECOVERED_PER_S)
+  printLoss(await loss(cluster, many), calculated(settings, many), many, RECOVERED_PER_S)
+  await cluster.clock.pass(SETTLE_MS)
+  for (const kind of ['silent', 'refusing'] as const) {
+    printOutage(await outage(cluster, kind, OUTAGE_S), kind, OUTAGE_S, cluster.alive.length)
+    await cluster.clock.pass(SETTLE_MS)
+  }
+}
+console.log(`\n${((performance.now() - begin) / 1_000).toFixed(0)} s of this machine.`)
+
+async function started(of: SimulationSettings): Promise<SimulatedCluster> {
+  const cluster = new SimulatedCluster(of)
+  await cluster.start()
+  await cluster.clock.pass(SETTLE_MS)
+  return cluster
+}

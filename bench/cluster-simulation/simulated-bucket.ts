@@ -84,7 +84,12 @@ export class SimulatedBucket implements ObjectStore {
     if (bytes === undefined) return undefined
     const { offset, length } = resolveRange(range, bytes.length)
     const part = bytes.subarray(offset, offset + length)
-    return { size: length, body: (async function* () { yield part })() }
+    return {
+      size: length,
+      body: (async function* () {
+        yield part
+      })(),
+    }
   }
 
   async head(key: string): Promise<{ size: number } | undefined> {
@@ -131,4 +136,3 @@ export function priceOf(requests: Counts): number {
   const puts = requests.sum('PUT') + requests.sum('LIST')
   return puts * PUT_PRICE + (requests.sum('GET') + requests.sum('HEAD')) * GET_PRICE
 }
-

@@ -5,6 +5,7 @@ import { CellError, isCellError } from '../../src/errors.ts'
 import type { LoggedMeta, SimulatedConnection } from './simulated-postgres.ts'
 
 const PATIENCE_MS = 5_000
+const REOPENED_WITHIN_MS = 60_000
 const TRIES: BackOff = { minMs: 20, maxMs: 500 }
 
 /**
@@ -16,11 +17,13 @@ export class SimulatedCatalog {
   readonly #connection: SimulatedConnection
   readonly #nodeId: string
   readonly #clock: Clock
+  readonly #random: () => number
   readonly #reopening: () => Promise<void>
   readonly #meta = new Map<string, string>()
   #version: number
   #fetching: Promise<void> | undefined
   #fetchingNext: Promise<void> | undefined
+  #turn: { server: string; at: number } | undefined
   /** What a change that is being tried has set. */
   #trial: Map<string, string> | undefined
 
@@ -28,12 +31,14 @@ export class SimulatedCatalog {
     connection: SimulatedConnection,
     nodeId: string,
     clock: Clock,
+    random: () => number,
     reopening: () => Promise<void>,
     seed: ReadonlyMap<string, string>,
   ) {
     this.#connection = connection
     this.#nodeId = nodeId
     this.#clock = clock
+    this.#random = random
     this.#reopening = reopening
     this.#meta = new Map(seed)
     this.#version = connection.postgres.version
@@ -105,8 +110,12 @@ export class SimulatedCatalog {
 
   #newer(): LoggedMeta[] {
     const newest = new Map<string, LoggedMeta>()
-    for (const each of this.#connection.postgres.log) if (each.version > this.#version) newest.set(each.key, each)
-    this.#connection.answered('bytes of the catalog', [...newest.values()].reduce((sum, { value }) => sum + value.length, 0))
+    for (const each of this.#connection.postgres.log)
+      if (each.version > this.#version) newest.set(each.key, each)
+    this.#connection.answered(
+      'bytes of the catalog',
+      [...newest.values()].reduce((sum, { value }) => sum + value.length, 0),
+    )
     return [...newest.values()]
   }
 
@@ -132,7 +141,10 @@ export class SimulatedCatalog {
         if (changed.length > 0) postgres.table.version++
         for (const [key, text] of changed) postgres.log.push({ version: postgres.version, key, value: text })
       })
-      this.#absorb(changed.map(([key, text]) => ({ version: postgres.version, key, value: text })), postgres.version)
+      this.#absorb(
+        changed.map(([key, text]) => ({ version: postgres.version, key, value: text })),
+        postgres.version,
+      )
       return value
     })
   }
@@ -140,19 +152,32 @@ export class SimulatedCatalog {
   async #handIn(): Promise<void> {
     const { postgres } = this.#connection
     const { table, handedIn } = postgres
-    const allHandedIn = () => [...table.rows.keys()].every((id) => handedIn.get(id) === table.server)
+    const { server } = table
+    const allHandedIn = () => [...table.rows.keys()].every((id) => handedIn.get(id) === server)
     const isLast = await postgres.locked(async () => {
       await this.#connection.statement('hand in', () => {}, 2)
-      await this.#connection.statement('hand in', () => handedIn.set(this.#nodeId, table.server))
-      return await this.#connection.statement('hand in', allHandedIn, 2)
+      const isNew = await this.#connection.statement('hand in', () => {
+        const isNew = handedIn.get(this.#nodeId) !== server
+        handedIn.set(this.#nodeId, server)
+        return isNew
+      })
+      return (await this.#connection.statement('hand in', allHandedIn, 2)) ? isNew : undefined
     })
-    if (!isLast) return
+    if (isLast === undefined) return
+    const now = this.#clock.monotonic()
+    if (isLast || this.#turn?.server !== server)
+      this.#turn = { server, at: isLast ? now : now + REOPENED_WITHIN_MS * (1 + this.#random()) }
+    if (now < this.#turn.at) return
     await this.#reopening()
     await postgres.locked(async () => {
       await this.#connection.statement('hand in', () => {}, 2)
-      await this.#connection.statement('hand in', () => {
-        if (allHandedIn()) table.incarnation = table.server
-      }, 3)
+      await this.#connection.statement(
+        'hand in',
+        () => {
+          if (allHandedIn()) table.incarnation = table.server
+        },
+        3,
+      )
     })
   }
 }

@@ -31,7 +31,12 @@ export class SimulatedClock implements Clock {
   }
 
   setTimer(run: () => void, delayMs: number): Timer {
-    const due = { at: this.#now + Math.ceil(Math.max(delayMs, 0)), order: this.#set++, run, isCancelled: false }
+    const due = {
+      at: this.#now + Math.ceil(Math.max(delayMs, 0)),
+      order: this.#set++,
+      run,
+      isCancelled: false,
+    }
     this.#push(due)
     return {
       cancel: () => {

@@ -1,7 +1,12 @@
-import { type Clock, delay } from '../../src/base/clock.ts'
-import { type Assignment, afterMoves, firstAssignment, RANGES } from '../../src/catalog/assignment/assignment.ts'
-import { parseAssignment } from '../../src/catalog/assignment/parsed-assignment.ts'
 import { sealJson } from '../../src/backup/versions/identity/sealed-json.ts'
+import { type Clock, delay } from '../../src/base/clock.ts'
+import {
+  type Assignment,
+  afterMoves,
+  firstAssignment,
+  RANGES,
+} from '../../src/catalog/assignment/assignment.ts'
+import { parseAssignment } from '../../src/catalog/assignment/parsed-assignment.ts'
 import { CellError } from '../../src/errors.ts'
 import { Random } from '../../test/support/random.ts'
 import { Counts } from './counts.ts'
@@ -58,7 +63,10 @@ export class SimulatedCluster {
     this.settings = settings
     this.#random = new Random(settings.seed)
     const cells = new Array<number>(RANGES).fill(0)
-    for (let cell = 0; cell < settings.cells; cell++) cells[this.#random.below(RANGES)]!++
+    for (let cell = 0; cell < settings.cells; cell++) {
+      const range = this.#random.below(RANGES)
+      cells[range] = (cells[range] ?? 0) + 1
+    }
     this.#cells = cells
     const ids = Array.from({ length: settings.nodes }, () => this.#newId())
     this.first = assignedTo(ids)
@@ -117,8 +125,6 @@ export class SimulatedCluster {
     }
   }
 
-  taken(_id: string): void {}
-
   ended(node: SimulatedNode): void {
     this.endedNodes.push(node)
   }
@@ -134,7 +140,10 @@ export class SimulatedCluster {
       throw new CellError('node_unreachable', `${address} does not answer.`)
     }
     const { promise, resolve, reject } = Promise.withResolvers<unknown>()
-    const timer = from.setTimer(() => reject(new CellError('node_unreachable', `${address} does not answer.`)), timeoutMs)
+    const timer = from.setTimer(
+      () => reject(new CellError('node_unreachable', `${address} does not answer.`)),
+      timeoutMs,
+    )
     node.answer(name, body).then(resolve, reject)
     const answer = await promise.finally(() => timer.cancel())
     await delay(from, peerMs / 2)
@@ -161,7 +170,8 @@ export class SimulatedCluster {
   #assigned(key: string): void {
     const text = this.objects.objects.get(key)?.toString() ?? ''
     for (const [id, loss] of this.losses)
-      if (loss.assignedAt === undefined && !text.includes(`"node":"${id}","since"`)) loss.assignedAt = this.clock.monotonic()
+      if (loss.assignedAt === undefined && !text.includes(`"node":"${id}","since"`))
+        loss.assignedAt = this.clock.monotonic()
   }
 
   #newId(): string {

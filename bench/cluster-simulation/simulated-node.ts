@@ -81,7 +81,9 @@ export class SimulatedNode {
     )
     this.lease = new Lease(clock, times)
     const addresses = new Addresses(id)
-    const peers = new Peers({ call: (address, name, body, { timeoutMs }) => cluster.call(clock, address, name, body, timeoutMs) })
+    const peers = new Peers({
+      call: (address, name, body, { timeoutMs }) => cluster.call(clock, address, name, body, timeoutMs),
+    })
     this.ownership = new ClusterOwnership({
       nodeId: id,
       prefix: this.prefix,
@@ -89,8 +91,24 @@ export class SimulatedNode {
       addressOf: (node) => addresses.get(node),
       random,
     })
-    const forgotten = { table, bucket, storeId: STORE_ID, prefix: this.prefix, dataDir: `/${id}`, times, clock, log }
-    this.catalog = new SimulatedCatalog(table, id, clock, () => fenceForgotten(forgotten), cluster.seed)
+    const forgotten = {
+      table,
+      bucket,
+      storeId: STORE_ID,
+      prefix: this.prefix,
+      dataDir: `/${id}`,
+      times,
+      clock,
+      log,
+    }
+    this.catalog = new SimulatedCatalog(
+      table,
+      id,
+      clock,
+      random,
+      () => fenceForgotten(forgotten),
+      cluster.seed,
+    )
     const published = new CatalogAssignment(this.catalog as unknown as Catalog, clock, log)
     const assignments = new AssignmentLog(bucket, clock)
     const mover = new Mover({
@@ -136,8 +154,7 @@ export class SimulatedNode {
       dataDir: `/${id}`,
       isHeir: () => true,
       nodes: () => this.membership.nodes,
-      taken: ({ node }) => {
-        cluster.taken(node)
+      taken: () => {
         for (const each of addresses.ids) tell(each)
       },
       clock,
@@ -177,7 +194,8 @@ export class SimulatedNode {
       mayAnswer: () => this.ownership.assertMayAnswer(),
     })
     this.catalog.changed.listen(() => {
-      if (published.number > this.ownership.number) mover.learn(cluster.parsed(this.catalog.meta('assignment') ?? ''))
+      if (published.number > this.ownership.number)
+        mover.learn(cluster.parsed(this.catalog.meta('assignment') ?? ''))
     })
     this.#guard.lost.listen(() => cluster.ended(this))
     mover.learn(cluster.first)
@@ -195,9 +213,20 @@ export class SimulatedNode {
   async join(inMs: number): Promise<void> {
     const { random, settings } = this.#cluster
     const written_at = new Date(this.clock.now()).toISOString()
-    const record = { ...this.#place, epoch: EPOCH, sequence: 0, instance: this.id, written_at, lease_ms: HOLDER_LEASE_MS, closed: false }
+    const record = {
+      ...this.#place,
+      epoch: EPOCH,
+      sequence: 0,
+      instance: this.id,
+      written_at,
+      lease_ms: HOLDER_LEASE_MS,
+      closed: false,
+    }
     await new Promise<void>((resolve) => this.clock.setTimer(resolve, inMs))
-    await scopedTo(this.#bucket, this.prefix, () => STORE_ID).put(fenceKey(EPOCH), bufferBody(encodeRecord(record)))
+    await scopedTo(this.#bucket, this.prefix, () => STORE_ID).put(
+      fenceKey(EPOCH),
+      bufferBody(encodeRecord(record)),
+    )
     this.#guard.hold(EPOCH, true)
     await this.membership.join()
     this.#records.start([])
@@ -212,7 +241,8 @@ export class SimulatedNode {
 
   /** What the node answers to another one; as `ClusterNode.routes`. */
   async answer(name: string, body: object): Promise<unknown> {
-    if (name === 'ping') return { node_id: this.id, serving: this.lease.isValid(), taking: this.lease.isValid() }
+    if (name === 'ping')
+      return { node_id: this.id, serving: this.lease.isValid(), taking: this.lease.isValid() }
     await this.catalog.catchUp((body as { version: number }).version).catch(() => {})
     return { version: this.catalog.version }
   }

@@ -89,7 +89,7 @@ export class SimulatedConnection implements NodeTable {
     await delay(this.#clock, this.#latencyMs / 2)
     if (this.postgres.outage === 'silent') await delay(this.#clock, DEADLINE_MS - this.#latencyMs / 2)
     if (this.postgres.outage !== undefined)
-      throw new CellError('cluster_unavailable', 'The cluster\'s PostgreSQL does not answer.')
+      throw new CellError('cluster_unavailable', "The cluster's PostgreSQL does not answer.")
     const value = await run()
     await delay(this.#clock, this.#latencyMs / 2)
     return value

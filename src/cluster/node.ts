@@ -183,6 +183,7 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
       catalog: core.catalog,
       nodeId: identity.nodeId,
       clock,
+      random,
       committed: (version, rows) => this.#barrier.committed(version, rows),
       reopening: () => fenceForgotten({ ...this.#parts, prefix, storeId, table, times }),
     })

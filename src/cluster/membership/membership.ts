@@ -174,7 +174,9 @@ export class Membership {
   #isWatcher(): boolean {
     const { self, times } = this.#parts
     const before = this.#nodes.filter(({ id }) => id < self.id)
-    return before.filter(({ id }) => (this.watcher.silentMs(id) ?? times.ttlMs) < times.ttlMs).length < WATCHERS
+    return (
+      before.filter(({ id }) => (this.watcher.silentMs(id) ?? times.ttlMs) < times.ttlMs).length < WATCHERS
+    )
   }
 
   /** Looks at this node's fence. @throws `taken_over`, what the object store throws */

@@ -32,6 +32,11 @@ const CHANGES_AT_ONCE = 100
 const PATIENCE_MS = 5_000
 /** Each batch costs the catalog a commit, in which all of its indexes change. */
 const ROWS_READ_AT_ONCE = 20_000
+/**
+ * The node that handed in last lets changes begin again, and looks at the whole bucket before. Another one does it in its place if that has
+ * not happened for so long, by chance up to twice: else a thousand nodes would look at a thousand others each.
+ */
+const REOPENED_WITHIN_MS = 60_000
 const TRIES: BackOff = { minMs: 20, maxMs: 500 }
 
 export interface PostgresCatalogParts {
@@ -40,6 +45,7 @@ export interface PostgresCatalogParts {
   /** Of this node: its row in `nodes` says that it may write. */
   nodeId: string
   clock: Clock
+  random: () => number
   /**
    * Awaited for each change after it was committed, and before its caller is answered; what it throws is what the caller gets.
    *
@@ -90,6 +96,8 @@ export class PostgresCatalog implements CatalogWriter {
   #writing = false
   #fetching: Promise<void> | undefined
   #fetchingNext: Promise<void> | undefined
+  /** All have handed in to a server: when it is this node's turn to let changes begin again, by the monotonic clock. */
+  #turn: { server: string; at: number } | undefined
 
   /** From here on the catalog is changed through this alone. It can be read, as it was when it last took part. */
   constructor(parts: PostgresCatalogParts) {
@@ -248,17 +256,24 @@ export class PostgresCatalog implements CatalogWriter {
 
   /** Gives PostgreSQL back what it has lost and this catalog has; the last node that does so lets changes begin again. */
   async #handIn(): Promise<void> {
-    const { nodeId, reopening } = this.#parts
-    const isLast = await this.#lockedHead(async (transaction, head) => {
-      if (head.incarnation === head.own) return false
+    const { nodeId, clock, random, reopening } = this.#parts
+    const handed = await this.#lockedHead(async (transaction, head) => {
+      if (head.incarnation === head.own) return undefined
       await this.#giveBack(transaction, head)
-      await transaction.query(
-        "UPDATE cellstore.nodes SET handed_in = $1 WHERE id = $2 AND state IN ('alive', 'leaving')",
+      const given = await transaction.query(
+        `UPDATE cellstore.nodes SET handed_in = $1
+         WHERE id = $2 AND state IN ('alive', 'leaving') AND handed_in IS DISTINCT FROM $1 RETURNING id`,
         [head.own, nodeId],
       )
-      return await allHandedIn(transaction, head.own)
+      if (!(await allHandedIn(transaction, head.own))) return undefined
+      return { server: head.own, isLast: given.length > 0 }
     })
-    if (!isLast) return
+    if (handed === undefined) return
+    const { server, isLast } = handed
+    const now = clock.monotonic()
+    if (isLast || this.#turn?.server !== server)
+      this.#turn = { server, at: isLast ? now : now + REOPENED_WITHIN_MS * (1 + random()) }
+    if (now < this.#turn.at) return
     await reopening?.()
     await this.#lockedHead(async (transaction, head) => {
       if (!(await allHandedIn(transaction, head.own))) return

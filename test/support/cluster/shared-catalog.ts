@@ -97,7 +97,14 @@ export class ClusterNode extends CatalogNode {
       [this.id],
     )
     const { catalog, id: nodeId, database } = this
-    this.shared = new PostgresCatalog({ catalog, nodeId, database, clock: systemClock, ...parts })
+    this.shared = new PostgresCatalog({
+      catalog,
+      nodeId,
+      database,
+      clock: systemClock,
+      random: () => 0,
+      ...parts,
+    })
     await this.shared.seed()
     await this.shared.catchUp()
   }
