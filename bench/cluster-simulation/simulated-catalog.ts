@@ -154,19 +154,16 @@ export class SimulatedCatalog {
     const { table, handedIn } = postgres
     const { server } = table
     const allHandedIn = () => [...table.rows.keys()].every((id) => handedIn.get(id) === server)
-    const isLast = await postgres.locked(async () => {
+    const isComplete = await postgres.locked(async () => {
       await this.#connection.statement('hand in', () => {}, 2)
-      const isNew = await this.#connection.statement('hand in', () => {
-        const isNew = handedIn.get(this.#nodeId) !== server
-        handedIn.set(this.#nodeId, server)
-        return isNew
-      })
-      return (await this.#connection.statement('hand in', allHandedIn, 2)) ? isNew : undefined
+      await this.#connection.statement('hand in', () => handedIn.set(this.#nodeId, server))
+      return await this.#connection.statement('hand in', allHandedIn, 2)
     })
-    if (isLast === undefined) return
+    if (!isComplete) return
+    const isFirst = [...table.rows.keys()].every((id) => id >= this.#nodeId)
     const now = this.#clock.monotonic()
-    if (isLast || this.#turn?.server !== server)
-      this.#turn = { server, at: isLast ? now : now + REOPENED_WITHIN_MS * (1 + this.#random()) }
+    if (isFirst || this.#turn?.server !== server)
+      this.#turn = { server, at: isFirst ? now : now + REOPENED_WITHIN_MS * (1 + this.#random()) }
     if (now < this.#turn.at) return
     await this.#reopening()
     await postgres.locked(async () => {

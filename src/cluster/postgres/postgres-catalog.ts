@@ -33,8 +33,8 @@ const PATIENCE_MS = 5_000
 /** Each batch costs the catalog a commit, in which all of its indexes change. */
 const ROWS_READ_AT_ONCE = 20_000
 /**
- * The node that handed in last lets changes begin again, and looks at the whole bucket before. Another one does it in its place if that has
- * not happened for so long, by chance up to twice: else a thousand nodes would look at a thousand others each.
+ * Once all have handed in, the node with the least id lets changes begin again, and looks at the whole bucket before. Another one does it
+ * if that has not happened for so long, by chance up to twice: else a thousand nodes would look at a thousand others each.
  */
 const REOPENED_WITHIN_MS = 60_000
 const TRIES: BackOff = { minMs: 20, maxMs: 500 }
@@ -260,19 +260,21 @@ export class PostgresCatalog implements CatalogWriter {
     const handed = await this.#lockedHead(async (transaction, head) => {
       if (head.incarnation === head.own) return undefined
       await this.#giveBack(transaction, head)
-      const given = await transaction.query(
-        `UPDATE cellstore.nodes SET handed_in = $1
-         WHERE id = $2 AND state IN ('alive', 'leaving') AND handed_in IS DISTINCT FROM $1 RETURNING id`,
+      await transaction.query(
+        "UPDATE cellstore.nodes SET handed_in = $1 WHERE id = $2 AND state IN ('alive', 'leaving')",
         [head.own, nodeId],
       )
-      if (!(await allHandedIn(transaction, head.own))) return undefined
-      return { server: head.own, isLast: given.length > 0 }
+      const [nodes] = await transaction.query<{ first: string; all: boolean }>(
+        'SELECT min(id) AS first, bool_and(handed_in IS NOT DISTINCT FROM $1) AS all FROM cellstore.nodes',
+        [head.own],
+      )
+      return nodes?.all === true ? { server: head.own, isFirst: nodes.first === nodeId } : undefined
     })
     if (handed === undefined) return
-    const { server, isLast } = handed
+    const { server, isFirst } = handed
     const now = clock.monotonic()
-    if (isLast || this.#turn?.server !== server)
-      this.#turn = { server, at: isLast ? now : now + REOPENED_WITHIN_MS * (1 + random()) }
+    if (isFirst || this.#turn?.server !== server)
+      this.#turn = { server, at: isFirst ? now : now + REOPENED_WITHIN_MS * (1 + random()) }
     if (now < this.#turn.at) return
     await reopening?.()
     await this.#lockedHead(async (transaction, head) => {

@@ -92,9 +92,9 @@ async function rebuild(
 async function seedFrom({ file }: FoundCatalog, database: Database, settings: StoreSettings): Promise<void> {
   const catalog = openCatalog(file, settings)
   try {
-    const { clock } = settings
+    const { clock, random } = settings
     // It only seeds, and is no member.
-    const shared = new PostgresCatalog({ database, catalog, nodeId: randomUUID(), clock })
+    const shared = new PostgresCatalog({ database, catalog, nodeId: randomUUID(), clock, random })
     if (!(await shared.seed())) throw hasCluster()
   } finally {
     catalog.close()
