@@ -1,7 +1,8 @@
 import { calculated } from './cluster-simulation/calculated.ts'
 import { printHead, printLoss, printOutage, printRest, printRevocation } from './cluster-simulation/report.ts'
 import { atRest, loss, losses, outage, revocation } from './cluster-simulation/scenarios.ts'
-import { SimulatedCluster, type SimulationSettings } from './cluster-simulation/simulated-cluster.ts'
+import { SimulatedCluster } from './cluster-simulation/simulated-cluster.ts'
+import type { SimulationSettings } from './cluster-simulation/surroundings.ts'
 
 /**
  * Many nodes and many cells: the code of `src/cluster` on a clock, a bucket and a PostgreSQL that are simulated, beside what
@@ -39,7 +40,8 @@ for (const lagMs of [1_000, 10_000]) {
   printRevocation(await revocation(cluster), settings)
   const many = Math.min(10, Math.floor(settings.nodes / 3))
   printLoss(await losses(cluster, SINGLE_LOSSES, SETTLE_MS), calculated(settings), 1, RECOVERED_PER_S)
-  printLoss(await loss(cluster, many), calculated(settings, many), many, RECOVERED_PER_S)
+  const left = { ...settings, nodes: cluster.alive.length }
+  printLoss(await loss(cluster, many), calculated(left, many), many, RECOVERED_PER_S)
   await cluster.clock.pass(SETTLE_MS)
   for (const kind of ['silent', 'refusing'] as const) {
     printOutage(await outage(cluster, kind, OUTAGE_S), kind, OUTAGE_S, cluster.alive.length)

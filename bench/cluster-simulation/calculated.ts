@@ -1,5 +1,5 @@
 import { RANGES } from '../../src/catalog/assignment/assignment.ts'
-import type { SimulationSettings } from './simulated-cluster.ts'
+import type { SimulationSettings } from './surroundings.ts'
 
 /** Nodes that look at all others with each beat; the rest do so with each tenth. */
 const WATCHERS = 16

@@ -1,6 +1,6 @@
 import type { calculated } from './calculated.ts'
 import type { Done, Outage, Recovery } from './scenarios.ts'
-import type { SimulationSettings } from './simulated-cluster.ts'
+import type { SimulationSettings } from './surroundings.ts'
 
 type Calculated = ReturnType<typeof calculated>
 const DIFFERENT = 0.1

@@ -14,20 +14,7 @@ import { SimulatedObjects } from './simulated-bucket.ts'
 import { SimulatedClock } from './simulated-clock.ts'
 import { SimulatedNode } from './simulated-node.ts'
 import { SimulatedPostgres } from './simulated-postgres.ts'
-
-export interface SimulationSettings {
-  nodes: number
-  cells: number
-  /** Of all cells, those that were used of late. */
-  busyShare: number
-  ttlMs: number
-  lagMs: number
-  /** A round trip, in milliseconds. */
-  postgresMs: number
-  bucketMs: number
-  peerMs: number
-  seed: number
-}
+import type { SimulationSettings, Surroundings } from './surroundings.ts'
 
 /** When something happened to a lost node, in milliseconds of the simulation. */
 export interface Loss {
@@ -39,7 +26,7 @@ export interface Loss {
 }
 
 /** Nodes with a PostgreSQL and a bucket of their own, on one clock. The ranges are shared out evenly at the start. */
-export class SimulatedCluster {
+export class SimulatedCluster implements Surroundings {
   readonly settings: SimulationSettings
   readonly clock = new SimulatedClock()
   readonly postgres = new SimulatedPostgres()
@@ -53,7 +40,7 @@ export class SimulatedCluster {
   /** The two keys of the catalog's `meta` that the cluster begins with. */
   readonly seed: ReadonlyMap<string, string>
   /** Nodes that have ended by themselves: another one has taken over what they had. */
-  readonly endedNodes: SimulatedNode[] = []
+  readonly endedNodes: string[] = []
   readonly #byAddress = new Map<string, SimulatedNode>()
   readonly #random: Random
   readonly #cells: readonly number[]
@@ -125,8 +112,8 @@ export class SimulatedCluster {
     }
   }
 
-  ended(node: SimulatedNode): void {
-    this.endedNodes.push(node)
+  ended({ id }: { id: string }): void {
+    this.endedNodes.push(id)
   }
 
   /** A request from one machine to another one: it gets no answer from one that is off. */

@@ -23,8 +23,8 @@ import { AssignmentLog } from '../../src/store/start/assignment-log.ts'
 import { SimulatedBucket } from './simulated-bucket.ts'
 import { SimulatedCatalog } from './simulated-catalog.ts'
 import { MachineClock } from './simulated-clock.ts'
-import type { SimulatedCluster } from './simulated-cluster.ts'
 import { SimulatedConnection } from './simulated-postgres.ts'
+import type { Surroundings } from './surroundings.ts'
 
 const EPOCH = 1
 const HOLDER_LEASE_MS = 90_000
@@ -42,14 +42,14 @@ export class SimulatedNode {
   readonly membership: Membership
   readonly catalog: SimulatedCatalog
   readonly barrier: RevocationBarrier
-  readonly #cluster: SimulatedCluster
+  readonly #cluster: Surroundings
   readonly #guard: EpochGuard
   readonly #records: HolderRecords
   readonly #leveling: Leveling
   readonly #bucket: SimulatedBucket
   #logNumber = 0
 
-  constructor(cluster: SimulatedCluster, id: string) {
+  constructor(cluster: Surroundings, id: string) {
     const { random, postgres, objects, settings, statements, requests } = cluster
     this.#cluster = cluster
     this.id = id
