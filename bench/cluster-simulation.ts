@@ -38,8 +38,13 @@ for (const lagMs of [1_000, 10_000]) {
   printRest(await atRest(cluster, REST_S), calculated({ ...settings, lagMs }), lagMs)
   if (lagMs !== settings.lagMs) continue
   printRevocation(await revocation(cluster), settings)
-  const many = Math.min(10, Math.floor(settings.nodes / 3))
-  printLoss(await losses(cluster, SINGLE_LOSSES, SETTLE_MS), calculated(settings), 1, RECOVERED_PER_S)
+  const many = Math.min(10, Math.floor(settings.nodes / 4))
+  printLoss(
+    await losses(cluster, Math.min(SINGLE_LOSSES, Math.ceil(settings.nodes / 4)), SETTLE_MS),
+    calculated(settings),
+    1,
+    RECOVERED_PER_S,
+  )
   const left = { ...settings, nodes: cluster.alive.length }
   printLoss(await loss(cluster, many), calculated(left, many), many, RECOVERED_PER_S)
   await cluster.clock.pass(SETTLE_MS)
