@@ -74,16 +74,17 @@ const STORED_UP_TO = `
     CASE WHEN history ->> 'isStored' THEN coalesce(history ->> 'shippedSince', 0) END AS shippedSince
   FROM backup_progress WHERE cell_id = ?`
 
-/** Only the columns that a change sets: a worker may have saved the others since they were read. */
+/**
+ * Only the columns that a change sets: a worker may have saved the others since they were read. The history is that of a cell that
+ * nothing is known of but that it was made, or also imported.
+ */
 const MARK_CHANGED = `
-  INSERT INTO backup_progress (cell_id, dirty, dirty_since_snapshot, last_backup_at, last_snapshot_at, changed_at)
-  VALUES (@cellId, 1, 1, @now, @now, @now)
+  INSERT INTO backup_progress (cell_id, dirty, dirty_since_snapshot, last_backup_at, last_snapshot_at, changed_at, history)
+  VALUES (@cellId, 1, 1, @now, @now, @now, @history)
   ON CONFLICT (cell_id) DO UPDATE SET dirty = 1, dirty_since_snapshot = 1,
     last_backup_at = coalesce(last_backup_at, @now), last_snapshot_at = coalesce(last_snapshot_at, @now),
-    changed_at = coalesce(changed_at, @now)`
-
-/** A cell that nothing is known of but that it was made, or also imported. */
-const MADE = `UPDATE backup_progress SET history = @history WHERE cell_id = @cellId AND history IS NULL AND last_version IS NULL`
+    changed_at = coalesce(changed_at, @now),
+    history = CASE WHEN last_version IS NULL THEN coalesce(history, @history) ELSE history END`
 
 /** Without its own time, a change is younger than the backup before it. */
 const LAG = `
@@ -169,13 +170,13 @@ export class BackupProgressTable {
 
   /** Sets a cell as changed, whoever has saved its row last. @param now epoch milliseconds */
   setChanged(cellId: string, now: number): void {
-    this.#state.prepare(MARK_CHANGED).run({ cellId, now })
+    this.setMade(cellId, now, undefined)
   }
 
   /** A new cell: it counts as changed, and its history begins with its creation. @param history undefined: it is not shipped */
   setMade(cellId: string, now: number, history: History | undefined): void {
-    this.setChanged(cellId, now)
-    if (history !== undefined) this.#state.prepare(MADE).run({ cellId, history: JSON.stringify(history) })
+    const json = history === undefined ? null : JSON.stringify(history)
+    this.#state.prepare(MARK_CHANGED).run({ cellId, now, history: json })
   }
 
   /** Notes a new cell that has content: its first backup is due at once. @param now epoch milliseconds */

@@ -23,6 +23,8 @@ export const CELL_SCHEMA = new ReservedSchema(KV_SCHEMA, [() => addVersions(rand
 /** The local files of cells. */
 export class CellFiles {
   readonly #paths: StorePaths
+  /** Folders of cells' folders that this process has made durable, with those that they are in. They are never removed. */
+  readonly #durable = new Set<string>()
 
   constructor(paths: StorePaths) {
     this.#paths = paths
@@ -45,7 +47,7 @@ export class CellFiles {
     const { directory, database } = this.#paths.cell(id)
     try {
       const image = CELL_SCHEMA.image()
-      await fs.promises.mkdir(directory, { recursive: true, mode: DIRECTORY_MODE })
+      await this.#makeFolder(directory)
       const write = await makeFileAside(database)
       await Promise.all([write(image), this.#syncFolder(directory)])
     } catch (error) {
@@ -62,7 +64,7 @@ export class CellFiles {
   async adopt<T>(id: string, build: (target: string) => Promise<T>): Promise<T> {
     const { directory, database, restoreTarget } = this.#paths.cell(id)
     try {
-      await fs.promises.mkdir(directory, { recursive: true, mode: DIRECTORY_MODE })
+      await this.#makeFolder(directory)
       const result = await build(restoreTarget)
       fs.renameSync(restoreTarget, database)
       await this.#syncFolder(directory)
@@ -72,11 +74,20 @@ export class CellFiles {
     }
   }
 
+  async #makeFolder(folder: string): Promise<void> {
+    const first = await fs.promises.mkdir(folder, { recursive: true, mode: DIRECTORY_MODE })
+    // A folder that it is in was made, too.
+    if (first !== folder) this.#durable.delete(path.dirname(folder))
+  }
+
   /** Makes a cell's folder and what it has durable, and the folders that it is in. */
   async #syncFolder(folder: string): Promise<void> {
     const { root, cells } = this.#paths
-    // All, also those that were there: another creation can have made them, and not have synced them yet.
-    await Promise.all([folder, path.dirname(folder), cells, root].map(fsyncDirectoryAside))
+    const parent = path.dirname(folder)
+    // Those above, too, if they were there: another creation, or a process that has ended, can have made them, and not have synced them.
+    const above = this.#durable.has(parent) ? [] : [cells, root]
+    await Promise.all([folder, parent, ...above].map(fsyncDirectoryAside))
+    this.#durable.add(parent)
   }
 
   #notCreated(id: string, error: unknown): unknown {

@@ -3,6 +3,9 @@ import { HAS_CELLS_KEY, type LocalState } from '../../catalog/local-state.ts'
 import { CellError } from '../../errors.ts'
 import { orNoRoom } from '../open/cell-files.ts'
 
+/** Its name, and its own entry for itself. */
+const LINKS_OF_EMPTY = 2
+
 /**
  * The folder that holds the files of all cells. If it was here with cells and is gone or empty now, its disk is not
  * mounted: then no cell may be taken for lost, set back to its newest backup, or made next to cells that are not seen.
@@ -46,6 +49,8 @@ export class CellsFolder {
   /** Folders of deleted cells leave their parents, so a folder that was used is not empty. */
   #isEmpty(): boolean {
     try {
+      // Most file systems count the folders of a folder among its links: reading them takes longer, and each creation asks.
+      if (fs.statSync(this.#path).nlink > LINKS_OF_EMPTY) return false
       const folder = fs.opendirSync(this.#path)
       try {
         return folder.readSync() === null

@@ -1,0 +1,62 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import path from 'node:path'
+import { text } from 'node:stream/consumers'
+import Database from 'better-sqlite3'
+
+/**
+ * What a server of Hrana can't do without, and nothing else: node:http, one connection of better-sqlite3 whose commits are on disk, and the
+ * statements of a pipeline. It knows one client, no keys, no batons, no errors. Its argument is a directory; it prints its address when it serves.
+ */
+type Value = { type: 'integer' | 'text'; value: string }
+interface Pipeline {
+  requests: {
+    type: string
+    stmt?: { sql: string; args?: Value[] }
+    batch?: { steps: { stmt: { sql: string; args?: Value[] } }[] }
+  }[]
+}
+
+const database = new Database(path.join(process.argv[2] as string, 'bare.db'))
+database.pragma('journal_mode = WAL')
+database.pragma('synchronous = FULL')
+const statements = new Map<string, Database.Statement>()
+
+function run({ sql, args = [] }: { sql: string; args?: Value[] }): object {
+  let statement = statements.get(sql)
+  if (statement === undefined) {
+    statement = database.prepare(sql)
+    statements.set(sql, statement)
+  }
+  const bound = args.map(({ type, value }) => (type === 'integer' ? Number(value) : value))
+  if (!statement.reader) {
+    const { changes } = statement.run(...bound)
+    return { cols: [], rows: [], affected_row_count: changes, last_insert_rowid: null }
+  }
+  const cols = statement.columns().map(({ name }) => ({ name }))
+  const rows = statement.raw().all(...bound) as unknown[][]
+  const encoded = rows.map((row) =>
+    row.map((each) => ({ type: typeof each === 'number' ? 'integer' : 'text', value: String(each) })),
+  )
+  return { cols, rows: encoded, affected_row_count: 0, last_insert_rowid: null }
+}
+
+function answer(request: Pipeline['requests'][number]): object {
+  if (request.stmt !== undefined) return { type: request.type, result: run(request.stmt) }
+  if (request.batch === undefined) return { type: request.type, is_autocommit: !database.inTransaction }
+  const results = request.batch.steps.map(({ stmt }) => run(stmt))
+  return { type: request.type, result: { step_results: results, step_errors: results.map(() => null) } }
+}
+
+const server = createServer(async (request, response) => {
+  const body = await text(request)
+  const { requests } = (body === '' ? { requests: [] } : JSON.parse(body)) as Pipeline
+  const results = requests.map((each) => ({ type: 'ok', response: answer(each) }))
+  const closed = requests.at(-1)?.type === 'close'
+  response.setHeader('content-type', 'application/json')
+  response.end(JSON.stringify({ baton: closed ? null : 'one', base_url: null, results }))
+})
+server.listen(0, '127.0.0.1', () => {
+  console.log(JSON.stringify({ address: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }))
+})
+process.on('SIGTERM', () => process.exit())
