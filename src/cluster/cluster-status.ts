@@ -66,6 +66,8 @@ interface StatusParts {
 export async function statusOf(parts: StatusParts): Promise<ClusterStatus> {
   const { node: self, assignment, catalogVersion, table, membership, handovers, reportOf, takenOver } = parts
   const listed = await table.list().catch(() => undefined)
+  // A node that does not watch may have looked some time ago.
+  if (listed !== undefined) membership?.watcher.saw(listed.nodes, listed.head.server)
   const nodes = listed?.nodes ?? membership?.nodes ?? []
   const head = listed?.head.version ?? membership?.head?.version ?? catalogVersion
   const ranges = new Map(handovers.loads(nodes).map((each) => [each.id, each.ranges]))

@@ -40,8 +40,7 @@ interface CaretakerOfNode {
 /** Joins the watch over other nodes to the assignment of what lost ones had. */
 export function newCaretaker(parts: CaretakerOfNode): Caretaker {
   const { self, table, peers, times, ownership, mover, handovers, clock, random, log } = parts
-  const prefixOf = (node: string) =>
-    parts.nodes().find(({ id }) => id === node)?.prefix ?? ownership.assignment?.prefixes[node]
+  const rowOf = (node: string) => parts.nodes().find(({ id }) => id === node)
   const ofPrefix = (prefix: string) => {
     const scoped = scopedTo(parts.bucket, prefix, () => parts.storeId)
     return new ForeignPrefix(scoped, placeHere(os.hostname(), parts.dataDir), clock)
@@ -54,10 +53,12 @@ export function newCaretaker(parts: CaretakerOfNode): Caretaker {
     prefixOf: ({ prefix }) => ofPrefix(prefix),
     answers: async (node) => (await peers.pingNode(node))?.serving === true,
     reassign: async ({ node, ...end }) => {
-      const lost = { id: node, prefix: prefixOf(node) ?? `nodes/${node}/` }
-      const { published } = await mover.takeOver(lost, end, await handovers.heirs(parts.isHeir()))
+      const row = rowOf(node)
+      const prefix = row?.prefix ?? ownership.assignment?.prefixes[node] ?? `nodes/${node}/`
+      const heirs = await handovers.heirs(parts.isHeir(), row?.busyCells ?? 0)
+      const { published } = await mover.takeOver({ id: node, prefix }, end, heirs)
       const at = new Date(clock.now()).toISOString()
-      const completeTo = await ofPrefix(lost.prefix)
+      const completeTo = await ofPrefix(prefix)
         .completeTo(end.lastLog, parts.storeId)
         .catch((err: unknown) => {
           log.warn({ err, node }, 'could not read up to when a lost node has stored what it acknowledged')

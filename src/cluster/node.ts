@@ -257,6 +257,7 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
       busyCells: () => this.#busy.cells().length,
       stamps: this.ownership,
       headSeen: (head) => this.#headSeen(head),
+      lacksAddresses: () => this.#addresses.lacks(Object.keys(this.ownership.assignment?.prefixes ?? {})),
       nodesSeen: (nodes, watcher) => {
         if (this.#addresses.know(nodes)) this.changed.emit()
         if (this.#isReady || this.#isUnreconciled)
@@ -413,9 +414,9 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
   }
 
   #newCaretaker(): Caretaker {
-    const { bucket, dataDir, clock, random, log } = this.#parts
     const { core, mover, handovers } = this.#theAttached()
     return newCaretaker({
+      ...this.#parts,
       self: this.#id,
       table: this.#table,
       peers: this.#peers,
@@ -423,9 +424,7 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
       ownership: this.ownership,
       mover,
       handovers,
-      bucket,
       storeId: core.id,
-      dataDir,
       isHeir: () => !this.#isLeaving,
       nodes: () => this.#membership?.nodes ?? [],
       taken: (node, published) => {
@@ -435,9 +434,6 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
           for (const id of this.#addresses.ids) this.#tell(id)
         })
       },
-      clock,
-      random,
-      log,
     })
   }
 

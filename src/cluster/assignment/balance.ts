@@ -55,7 +55,7 @@ export function chooseRanges(
   for (const range of owned.toReversed()) {
     const more = loadOf({ ranges: 1, busyCells: busyIn(range) })
     // A range with many busy cells can be more than what is to go: then it stays, unless it brings the nodes nearer.
-    if (sum + more > load + more / 2) continue
+    if (sum + more >= load + more / 2) continue
     chosen.push(range)
     sum += more
     if (sum >= load) break
@@ -90,11 +90,17 @@ export function batches(
  *
  * @param ranges ascending
  * @param heirs at least one
+ * @param busyCells of all these ranges: each counts for its part of them
  */
-export function shareOut(ranges: readonly number[], heirs: readonly NodeLoad[]): Map<string, number[]> {
+export function shareOut(
+  ranges: readonly number[],
+  heirs: readonly NodeLoad[],
+  busyCells: number,
+): Map<string, number[]> {
   const loads = heirs.map(({ id, ...of }) => ({ id, load: loadOf(of) })).sort((a, b) => a.load - b.load)
   // Poured like water: the lightest get most.
-  const total = ranges.length * RANGE_LOAD
+  const total = loadOf({ ranges: ranges.length, busyCells })
+  const loadOfEach = total / Math.max(1, ranges.length)
   let level = 0
   for (let count = 1, sum = 0; count <= loads.length; count++) {
     sum += loads[count - 1]?.load ?? 0
@@ -105,7 +111,7 @@ export function shareOut(ranges: readonly number[], heirs: readonly NodeLoad[]):
   let at = 0
   let due = 0
   for (const [i, { id, load }] of loads.entries()) {
-    due += Math.max(0, level - load) / RANGE_LOAD
+    due += Math.max(0, level - load) / loadOfEach
     const end = i === loads.length - 1 || due >= ranges.length - 0.5 ? ranges.length : Math.round(due)
     if (end > at) shared.set(id, ranges.slice(at, end))
     at = end

@@ -61,17 +61,25 @@ export class Handovers {
 
   /** Gives all that this node has to the others. @returns whether nothing is left here */
   async giveAll(signal?: AbortSignal): Promise<boolean> {
-    const { ownership } = this.#parts
+    const { ownership, busyCells } = this.#parts
     for (;;) {
       if (ownership.ranges.length === 0) return true
       const heirs = this.loads(await this.#takers())
       if (heirs.length === 0 || signal?.aborted === true) return false
-      await this.#give(shareOut(ownership.ranges, heirs), this.#busyIn(), signal)
+      await this.#give(shareOut(ownership.ranges, heirs, busyCells().length), this.#busyIn(), signal)
     }
   }
 
-  /** Says who gets what a lost node had. @param isHeir whether this node may be one of them */
-  async heirs(isHeir: boolean): Promise<(ranges: readonly number[]) => Map<Target, readonly number[]>> {
+  /**
+   * Says who gets what a lost node had.
+   *
+   * @param isHeir whether this node may be one of them
+   * @param busyCells those that the lost node had
+   */
+  async heirs(
+    isHeir: boolean,
+    busyCells: number,
+  ): Promise<(ranges: readonly number[]) => Map<Target, readonly number[]>> {
     const { self, alive } = this.#parts
     const takers = await this.#takers()
     const own = alive().filter(({ id }) => id === self)
@@ -80,6 +88,7 @@ export class Handovers {
       const shared = shareOut(
         ranges,
         nodes.length > 0 ? this.loads(nodes) : [{ id: self, ranges: 0, busyCells: 0 }],
+        busyCells,
       )
       return new Map([...shared].map(([id, each]) => [this.#target(id), each]))
     }

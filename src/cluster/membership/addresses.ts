@@ -18,6 +18,11 @@ export class Addresses {
     return unknown.length > 0
   }
 
+  /** Whether it is not known where one of these nodes is. */
+  lacks(ids: readonly string[]): boolean {
+    return ids.some((id) => id !== this.#self && !this.#addresses.has(id))
+  }
+
   get(id: string): string | undefined {
     return this.#addresses.get(id)
   }

@@ -8,6 +8,13 @@ import { Watcher } from './watcher.ts'
 
 /** Beats and looks are made so often within what they vouch for. */
 const ROUNDS_PER_LEASE = 3
+/**
+ * So many nodes look at all others with each beat, those with the least ids. If each of a thousand did, PostgreSQL would send half a
+ * million rows a second, and a thousand nodes would ask after each one that is silent.
+ */
+const WATCHERS = 16
+/** The others look with each so manieth beat: by then they notice that the watchers are silent. */
+const BEATS_PER_LOOK = 10
 
 /** What a node is to the others; its epoch is that of its fence. */
 export type NodeSelf = Pick<NodeRow, 'id' | 'address' | 'prefix' | 'epoch' | 'startedAt'>
@@ -39,6 +46,8 @@ export interface MembershipParts {
   stamps: StampBounds
   /** Called after each beat: the catalog may have gone on. */
   headSeen(head: HeadSeen): void
+  /** Whether it is not known where some nodes are that have cells: then a beat is followed by a look at all nodes. */
+  lacksAddresses(): boolean
   /** Called after each answer that shows all nodes. Whoever is silent is in the watcher. */
   nodesSeen(nodes: readonly NodeRow[], watcher: Watcher): void
 }
@@ -59,6 +68,9 @@ export class Membership {
   readonly watcher: Watcher
   readonly #parts: MembershipParts
   #counter = 0
+  #beatsUntilLook = 1
+  /** When a beat was answered last, by the monotonic clock. */
+  #answeredAt = Number.NEGATIVE_INFINITY
   #isMember = false
   #server: string | undefined
   #head: HeadSeen | undefined
@@ -141,7 +153,8 @@ export class Membership {
   }
 
   async #beat(): Promise<void> {
-    const { self, table, guard, clock, stamps, seenVersion, busyCells, headSeen, nodesSeen } = this.#parts
+    const { self, table, guard, times, clock, stamps, seenVersion, busyCells } = this.#parts
+    const { headSeen, lacksAddresses, nodesSeen } = this.#parts
     const startedAt = momentOf(clock)
     const stampBound = stamps.nextStampBound(clock.now())
     const head = await table.beat({
@@ -162,11 +175,24 @@ export class Membership {
     this.lease.beaten(startedAt)
     stamps.stampBound = stampBound
     this.#head = head
+    if (clock.monotonic() - this.#answeredAt >= times.ttlMs) this.watcher.restart()
+    this.#answeredAt = clock.monotonic()
     headSeen(head)
+    if (--this.#beatsUntilLook > 0 && !lacksAddresses()) return
     const { nodes, head: of } = await table.list()
     this.#nodes = nodes
     this.watcher.saw(nodes, of.server)
+    this.#beatsUntilLook = this.#isWatcher() ? 1 : BEATS_PER_LOOK
     if (this.#isMember) nodesSeen(nodes, this.watcher)
+  }
+
+  /** One of those that look with each beat. Whoever is silent is none. */
+  #isWatcher(): boolean {
+    const { self, times } = this.#parts
+    const before = this.#nodes.filter(({ id }) => id < self.id)
+    return (
+      before.filter(({ id }) => (this.watcher.silentMs(id) ?? times.ttlMs) < times.ttlMs).length < WATCHERS
+    )
   }
 
   /** Looks at this node's fence. @throws `taken_over`, what the object store throws */

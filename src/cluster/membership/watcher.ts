@@ -39,6 +39,11 @@ export class Watcher {
     for (const id of this.#watches.keys()) if (!ids.has(id)) this.#watches.delete(id)
   }
 
+  /** Nobody could be seen for a while: what was seen before says nothing, since the others could not beat either. */
+  restart(): void {
+    this.#watches.clear()
+  }
+
   /** Those that have not beaten for at least so many milliseconds, the longest silent first. */
   silent(ms: number): SilentNode[] {
     const now = this.#clock.monotonic()

@@ -10,6 +10,15 @@ import { rejectedBy } from '../../support/thrown.ts'
 
 const NO_LOG = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
 
+class CountingTable extends MemoryNodeTable {
+  lists = 0
+
+  override async list(): ReturnType<MemoryNodeTable['list']> {
+    this.lists++
+    return await super.list()
+  }
+}
+
 /** The fence of a node, as the bucket shows it. */
 class FakeGuard {
   readonly lost = new Emitter<[CellError]>()
@@ -50,10 +59,14 @@ function newNode(table: MemoryNodeTable, clock: SteppedClock, id = 'a', epoch = 
     busyCells: () => 3,
     stamps,
     headSeen: () => {},
+    lacksAddresses: () => isStrange.some((each) => each === id),
     nodesSeen: () => {},
   })
   return { membership, guard }
 }
+
+/** Nodes that do not know where another one is. */
+const isStrange: string[] = []
 
 /** Lets time pass, and what falls due in it answer. */
 async function pass(clock: SteppedClock, ms: number): Promise<void> {
@@ -62,6 +75,60 @@ async function pass(clock: SteppedClock, ms: number): Promise<void> {
     for (let turn = 0; turn < 5; turn++) await turnOfTheLoop()
   }
 }
+
+describe('of many nodes', () => {
+  const ids = Array.from({ length: 20 }, (_, i) => `n${i + 10}`)
+
+  /** They have joined, and have looked once since. */
+  async function many() {
+    const [table, clock] = [new CountingTable(), new SteppedClock()]
+    const members = ids.map((id) => newNode(table, clock, id).membership)
+    for (const each of members) await each.join()
+    await pass(clock, 20_000)
+    table.lists = 0
+    return { table, clock, members }
+  }
+
+  test('sixteen look at all others with each beat, and the rest with each tenth', async () => {
+    const { table, clock } = await many()
+    await pass(clock, 60_000)
+    expect(table.lists).toBe(16 * 30 + 4 * 3)
+  })
+
+  test('one that does not know where another one is looks at once', async () => {
+    const { table, clock, members } = await many()
+    isStrange.push('n29')
+    await pass(clock, 20_000)
+    isStrange.pop()
+    expect(table.lists).toBe(17 * 10 + 3)
+    expect(members.at(-1)?.nodes).toHaveLength(20)
+  })
+
+  test('the rest watches where the sixteen are silent, and all of these are noticed', async () => {
+    const { table, clock, members } = await many()
+    for (const each of members.slice(0, 16)) await each.leave(false)
+    await pass(clock, 40_000)
+    table.lists = 0
+    await pass(clock, 20_000)
+    expect(table.lists).toBe(4 * 10)
+    expect(members.at(-1)?.watcher.silent(6_000)).toHaveLength(16)
+  })
+})
+
+test('who had no answer of PostgreSQL for a while takes no other for silent: they could not beat either', async () => {
+  const [table, clock] = [new MemoryNodeTable(), new SteppedClock()]
+  const { membership } = newNode(table, clock, 'a')
+  await membership.join()
+  await table.join({ id: 'b', address: '', prefix: '', epoch: 1, stampBound: 0, startedAt: 0 })
+  await pass(clock, 2_000)
+  table.isAway = true
+  await pass(clock, 60_000)
+  table.isAway = false
+  await pass(clock, 2_000)
+  expect(membership.watcher.silent(5_000)).toEqual([])
+  await pass(clock, 6_000)
+  expect(membership.watcher.silent(5_000)).toHaveLength(1)
+})
 
 describe('a member', () => {
   test('beats three times within its time to live, with what it has seen', async () => {
