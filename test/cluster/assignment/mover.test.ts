@@ -62,7 +62,8 @@ async function newNode(id: string, log = new AssignmentLog(store, systemClock)) 
     log,
     ownership,
     host,
-    prepare: async (to: string, ranges: readonly number[]) => void calls.push(`${to} prepares ${ranges.length}`),
+    prepare: async (to: string, ranges: readonly number[]) =>
+      void calls.push(`${to} prepares ${ranges.length}`),
     publish: async ({ n }: Assignment) => void calls.push(`publish ${n}`),
     beat: async () => {
       ownership.stampBound = ownership.nextStampBound(0)
