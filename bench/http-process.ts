@@ -9,7 +9,7 @@ const here = import.meta.dirname
 const ENTRY = path.join(here, '..', 'dist', 'cellstore.js')
 
 /** Without settings of the user's own, which would make this another benchmark. */
-const environment = Object.fromEntries(
+export const environment = Object.fromEntries(
   Object.entries(process.env).filter(([name]) => !name.startsWith('CELLSTORE_')),
 )
 

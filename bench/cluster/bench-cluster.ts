@@ -1,4 +1,4 @@
-import { execFile } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import fs from 'node:fs'
 import os from 'node:os'
@@ -6,7 +6,7 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { freePort } from '../../test/support/free-port.ts'
 import { TestPostgres } from '../../test/support/postgres.ts'
-import { type Served, startCellstore } from '../http-process.ts'
+import { environment, type Served, startCellstore } from '../http-process.ts'
 
 const ENTRY = path.join(import.meta.dirname, '..', '..', 'dist', 'cellstore.js')
 
@@ -76,7 +76,10 @@ export class BenchCluster {
 
   async #command({ directory }: BenchNode, ...args: string[]): Promise<void> {
     const flags = ['--data-dir', path.join(directory, 'data'), '--json']
-    const child = execFile(process.execPath, [ENTRY, 'cluster', ...args, ...flags])
+    const child = spawn(process.execPath, [ENTRY, 'cluster', ...args, ...flags], {
+      stdio: ['ignore', 'ignore', 'inherit'],
+      env: environment,
+    })
     const [code] = await once(child, 'exit')
     if (code !== 0) throw new Error(`cellstore cluster ${args.join(' ')} ended with ${code}.`)
   }

@@ -11,7 +11,7 @@ export const SIDES = ['postgres', 'bucket'] as const
 export type Side = (typeof SIDES)[number]
 
 /** Nodes beat, so a node that lives comes to any number. */
-const MESSAGE_MS_MAX = 60_000
+const MESSAGE_MS_MAX = 150_000
 const DONE_MS_MAX = 120_000
 const LOOK_EVERY_MS = 200
 
