@@ -24,7 +24,7 @@ import { Membership } from './membership/membership.ts'
 import type { HeadSeen } from './membership/node-table.ts'
 import { RevocationBarrier } from './membership/revocation-barrier.ts'
 import { newCaretaker } from './new-caretaker.ts'
-import { Peers, type PingAnswer, preparing } from './peers.ts'
+import { Peers, type PingAnswer, prepareAsked } from './peers.ts'
 import { dissolve } from './postgres/cluster-row.ts'
 import type { Database } from './postgres/database.ts'
 import { PostgresNodeTable } from './postgres/node-table.ts'
@@ -135,7 +135,7 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
       status: async () => this.#report(),
       drain: async () => this.#beginDrain(),
       balance: async () => this.#beginBalance(),
-      prepare: async (body) => await this.#theAttached().host.prepare(...preparing(body)),
+      prepare: (body) => prepareAsked(body, parts.clock, (...of) => this.#theAttached().host.prepare(...of)),
       leave: async () => this.leaveAsked(),
     }
   }

@@ -1,3 +1,5 @@
+import type { Clock } from '../base/clock.ts'
+
 /** A call to another node, which proves to it that this one is of its cluster. */
 export interface PeerCalls {
   /** @throws `node_unreachable` if no answer comes in time; what the other node has thrown */
@@ -72,7 +74,13 @@ export class Peers {
   }
 }
 
-/** What `prepare` asks for: which cells, and until when. */
-export function preparing(body: unknown): [cells: readonly string[], signal: AbortSignal] {
-  return [(body as { cells: string[] }).cells, AbortSignal.timeout(PREPARE_MS)]
+/** Builds what `prepare` asks for. Resolves when the node that asks has stopped waiting, at the latest. */
+export async function prepareAsked(
+  body: unknown,
+  clock: Clock,
+  prepare: (cells: readonly string[], signal: AbortSignal) => Promise<void>,
+): Promise<void> {
+  const late = new AbortController()
+  const timer = clock.setTimer(() => late.abort(), PREPARE_MS)
+  await prepare((body as { cells: string[] }).cells, late.signal).finally(() => timer.cancel())
 }

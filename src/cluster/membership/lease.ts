@@ -35,7 +35,7 @@ function elapsedMs(since: Moment, now: Moment): number {
 
 /**
  * The right of a node to answer. PostgreSQL vouches for it with a beat, the bucket with a clean look at the node's own fence;
- * one of them is enough, and a take-over needs both (docs/decisions/0039). Each counts from the *start* of the call.
+ * one of them is enough, and a take-over needs both (docs/decisions/0037). Each counts from the *start* of the call.
  */
 export class Lease {
   readonly #clock: Clock

@@ -21,17 +21,13 @@ export interface Asked {
 /** What a request is answered with, or refused. */
 export type Outcome = HttpResponse | { error: unknown }
 
-/** What another node may have changed just now: something was made, or a name or room in a quota has become free. */
-const CHANGED_ELSEWHERE: readonly CellErrorCode[] = [
-  'cell_not_found',
-  'account_not_found',
-  'api_key_not_found',
-  'name_taken',
-  'quota_exceeded',
-]
+/** What another node may have made just now. */
+const NOT_FOUND: readonly CellErrorCode[] = ['cell_not_found', 'account_not_found', 'api_key_not_found']
+/** The same; or a name or room in a quota has become free there. */
+const CHANGED_ELSEWHERE: readonly CellErrorCode[] = [...NOT_FOUND, 'name_taken', 'quota_exceeded']
 
 /** PostgreSQL has moved to another machine, or was restarted, in about that time. */
-const KEY_RETRY_MS = 5_000
+const UNKNOWN_RETRY_MS = 5_000
 
 export interface ClusteredRequestsParts {
   cluster: ClusterPeers
@@ -81,6 +77,7 @@ export class ClusteredRequests {
         return await this.#again(asked)
       this.checkLease(asked)
       if (isUnidentified) await this.#assertKnown(request)
+      else if (NOT_FOUND.some((code) => isCellError(error, code))) await this.#assertComplete()
       return { error }
     } catch (failure) {
       if (failure instanceof Elsewhere) return await this.#elsewhere(failure.target, asked)
@@ -139,7 +136,12 @@ export class ClusteredRequests {
   /** A key that was made elsewhere just before PostgreSQL went away is not a bad one. @throws `cluster_unavailable` if this may be one */
   async #assertKnown(request: HttpRequest): Promise<void> {
     const { cluster, isUnknownKey } = this.#parts
-    if (isUnknownKey(request) && (await cluster.mayLackChanges())) throw unknownKey()
+    if (isUnknownKey(request) && (await cluster.mayLackChanges())) throw unknown('the API key')
+  }
+
+  /** What was made elsewhere just before PostgreSQL went away is not missing. @throws `cluster_unavailable` if something may be */
+  async #assertComplete(): Promise<void> {
+    if (await this.#parts.cluster.mayLackChanges()) throw unknown('what the request names')
   }
 }
 
@@ -148,11 +150,11 @@ function isOfSender(error: unknown): boolean {
   return isCellError(error, 'unauthorized') || isCellError(error, 'account_suspended')
 }
 
-function unknownKey(): CellError {
+function unknown(what: string): CellError {
   return new CellError(
     'cluster_unavailable',
-    'This node does not know the API key. Another node may have made it a moment ago, and the PostgreSQL that would tell does not answer.',
-    { retryAfterMs: KEY_RETRY_MS },
+    `This node does not know ${what}. Another node may have made it a moment ago, and the PostgreSQL that would tell does not answer.`,
+    { retryAfterMs: UNKNOWN_RETRY_MS },
   )
 }
 

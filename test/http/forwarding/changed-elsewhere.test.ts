@@ -86,6 +86,16 @@ describe('what was made at another node just now', () => {
     expect(owner.catchUps).toBe(1)
   })
 
+  test('a cell that may have been made there while PostgreSQL is away is not called missing', async () => {
+    const at = await serve(owner)
+    const unknown = '/v1/databases/5f5e3f1e-0000-4000-8000-00000000000c'
+    expect((await ask(unknown, { at })).status).toBe(404)
+    owner.lacksChanges = true
+    const got = await ask(unknown, { at })
+    expect(got).toMatchObject({ status: 503, json: { code: 'cluster_unavailable' } })
+    expect(got.headers['retry-after']).toBe('5')
+  })
+
   test('a name that was freed there can be taken here', async () => {
     const at = await serve(owner)
     const { id } = bench.store.createCell({ accountId: bench.accountId, name: 'acme' })
