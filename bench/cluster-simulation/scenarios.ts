@@ -67,9 +67,9 @@ export async function losses(cluster: SimulatedCluster, times: number, pauseMs: 
 export async function loss(cluster: SimulatedCluster, count: number): Promise<Recovery> {
   const { clock } = cluster
   take(cluster, 0)
-  const lost = cluster.alive
-    .filter((_, i) => i % Math.floor(cluster.alive.length / count) === 0)
-    .slice(0, count)
+  // Of one that has nothing, there is nothing to take over.
+  const owners = cluster.alive.filter(({ ownership }) => ownership.ranges.length > 0)
+  const lost = owners.filter((_, i) => i % Math.floor(owners.length / count) === 0).slice(0, count)
   const had = new Map(cluster.alive.map((node) => [node, new Set(node.ownership.ranges)]))
   const ranges = new Set(lost.flatMap((node) => [...node.ownership.ranges]))
   const [begin, endedBefore] = [clock.monotonic(), cluster.endedNodes.length]

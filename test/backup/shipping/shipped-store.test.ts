@@ -86,7 +86,7 @@ describe('A store with an object store', () => {
 
   test('makes no cell that it cannot note as one without a backup: it would never get one', async () => {
     const store = await place.create(shipped)
-    vi.spyOn(BackupProgressTable.prototype, 'setChanged').mockImplementation(diskIsFull)
+    vi.spyOn(BackupProgressTable.prototype, 'setMade').mockImplementation(diskIsFull)
     expect(codeOf(() => store.createCell({ name: 'a' }))).toBe('disk_full')
     vi.restoreAllMocks()
     expect(store.cells().cells).toEqual([])
