@@ -43,9 +43,10 @@ export function ask(
   })
 }
 
-/** @throws for an answer that is not 2xx */
+/** Goes on while the cell is on its way to another node. @throws for an answer that is not 2xx */
 export async function must<T>(...of: Parameters<typeof ask>): Promise<T> {
-  const { status, text } = await ask(...of)
+  let { status, text } = await ask(...of)
+  while (status === 503 && text.includes('"cell_moving"')) ({ status, text } = await ask(...of))
   if (status < 200 || status > 299) throw new Error(`${of[1]} ${of[2]}: ${status} ${text}`)
   return JSON.parse(text) as T
 }

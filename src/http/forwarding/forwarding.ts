@@ -31,6 +31,8 @@ export class Forwarding {
   readonly #parts: ForwardingParts
   readonly #connections: PeerConnections
   readonly #marks: MarkReader
+  /** Of this node to others, by their ids. */
+  readonly #proofs = new Map<string, string>()
   /** Called at the next change of who has what. */
   readonly #waiting = new Set<() => void>()
 
@@ -119,7 +121,7 @@ export class Forwarding {
       tried = known
       try {
         const { shutdown } = this.#parts
-        const mark = `${known} ${proofFor(peer, this.#cluster.secret)}`
+        const mark = `${known} ${this.#proofFor(peer)}`
         const answer = await passOn({ ...asked, peer, mark, body: await read(), shutdown }, this.#connections)
         if (!('hasBody' in answer)) return answer
         if (!mayRepeat || answer.hasBody) throw moving('The cell is on its way to another node.')
@@ -133,6 +135,15 @@ export class Forwarding {
       }
       await this.#learn(theirs, deadline)
     }
+  }
+
+  #proofFor(peer: Peer): string {
+    let proof = this.#proofs.get(peer.nodeId)
+    if (proof === undefined) {
+      proof = proofFor(peer, this.#cluster.secret)
+      this.#proofs.set(peer.nodeId, proof)
+    }
+    return proof
   }
 
   /** Catches up, with that assignment if it comes before the deadline. */

@@ -68,6 +68,7 @@ export class PeerConnections {
     address: string,
     options: RequestOptions,
   ): { request: ClientRequest; answer: Promise<IncomingMessage> } {
+    let isAnswered = false
     const { protocol, hostname, port } = new URL(address)
     const { request: begin } = protocol === 'https:' ? https : http
     const host = hostname.replace(/^\[(.*)\]$/, '$1')
@@ -94,12 +95,14 @@ export class PeerConnections {
         entry.since = this.#clock.monotonic()
         // Its reader is told; without a listener, an error would end the process.
         response.on('error', () => {})
+        isAnswered = true
         resolve(response)
       })
       request.on('error', (error) => reject(new PeerLost(entry.isConnected, error)))
       request.once('close', () => {
         this.#underway.delete(entry)
-        reject(new PeerLost(entry.isConnected, undefined))
+        // An error takes its stack, which costs more than the rest of this.
+        if (!isAnswered) reject(new PeerLost(entry.isConnected, undefined))
       })
     })
     this.#underway.add(entry)
