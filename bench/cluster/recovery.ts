@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { storeVersions } from '../http-process.ts'
 import { median, report } from '../side-by-side.ts'
 import { BenchCluster, type BenchNode, kill } from './bench-cluster.ts'
 import { askUntilAnswered, cellsOf, createCells, eachOf, must } from './cells.ts'
@@ -155,10 +154,7 @@ export async function lost(): Promise<void> {
       createCells(victim, LOST_CELLS, MEGABYTE),
       ...others.map((node) => createCells(node, LOST_CELLS)),
     ])
-    await storeVersions(
-      victim,
-      cells.map((cell) => cell.split('/').at(-1) as string),
-    )
+    await eachOf(cells, 4, async (cell) => void (await must(victim, 'POST', `${cell}/backup`)))
     await sleep(SETTLE_MS)
     const seconds = await lostCells(cluster, cells, { signal: 'SIGKILL', atOnce: LOST_AT_ONCE })
     const all = seconds.at(-1) as number
