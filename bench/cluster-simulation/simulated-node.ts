@@ -156,11 +156,11 @@ export class SimulatedNode {
       dataDir: `/${id}`,
       isHeir: () => true,
       nodes: () => this.membership.nodes,
-      taken: (_, published) => {
+      reassigned: (published) =>
         void published.then(() => {
           for (const each of addresses.ids) tell(each)
-        })
-      },
+        }),
+      taken: () => {},
       clock,
       random,
       log,

@@ -30,8 +30,10 @@ interface CaretakerOfNode {
   /** Whether this node may get ranges of lost nodes. */
   isHeir(): boolean
   nodes(): readonly NodeRow[]
-  /** A node was taken over. @param published once the catalog says so */
-  taken(node: TakenNode, published: Promise<void>): void
+  /** The ranges of a lost node have other owners. @param published once the catalog says so */
+  reassigned(published: Promise<void>): void
+  /** A node was taken over. */
+  taken(node: TakenNode): void
   clock: Clock
   random: () => number
   log: Log
@@ -57,6 +59,7 @@ export function newCaretaker(parts: CaretakerOfNode): Caretaker {
       const prefix = row?.prefix ?? ownership.assignment?.prefixes[node] ?? `nodes/${node}/`
       const heirs = await handovers.heirs(parts.isHeir(), row?.busyCells ?? 0)
       const { published } = await mover.takeOver({ id: node, prefix }, end, heirs)
+      parts.reassigned(published)
       const at = new Date(clock.now()).toISOString()
       const completeTo = await ofPrefix(prefix)
         .completeTo(end.lastLog, parts.storeId)
@@ -65,7 +68,7 @@ export function newCaretaker(parts: CaretakerOfNode): Caretaker {
           return undefined
         })
       const lost_from = completeTo === undefined ? null : new Date(completeTo).toISOString()
-      parts.taken({ node, at, lost_from, lost_until: at }, published)
+      parts.taken({ node, at, lost_from, lost_until: at })
     },
   })
   return new Caretaker({

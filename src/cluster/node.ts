@@ -427,12 +427,13 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
       storeId: core.id,
       isHeir: () => !this.#isLeaving,
       nodes: () => this.#membership?.nodes ?? [],
-      taken: (node, published) => {
-        this.#taken.unshift(node)
-        this.#taken.splice(TAKEN_KEPT)
+      reassigned: (published) =>
         void published.then(() => {
           for (const id of this.#addresses.ids) this.#tell(id)
-        })
+        }),
+      taken: (node) => {
+        this.#taken.unshift(node)
+        this.#taken.splice(TAKEN_KEPT)
       },
     })
   }

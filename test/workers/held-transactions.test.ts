@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto'
 import { expect, test, vi } from 'vitest'
 import { isCellError } from '../../src/errors.ts'
 import type { CellOperation, OperationHold } from '../../src/service/operations.ts'
-import { givenUp } from '../../src/workers/node/placement/worker-ends.ts'
 import { countOf } from '../support/counts.ts'
 import { BOUNDS } from '../support/request-bounds.ts'
 import { seededRandom } from '../support/seed.ts'
@@ -24,18 +23,11 @@ async function newCell(node: WorkerStore): Promise<string> {
   return id
 }
 
-type Outcome = 'committed' | 'lost' | 'given up' | 'unknown'
-
-/** Three workers were killed with the operation, one after the other: the answer says that nothing of it was changed. */
-function isGivenUp(error: unknown): boolean {
-  return isCellError(error, 'busy') && error.message === givenUp().message
-}
-
 /** A client that begins one transaction after the other. */
 class Holder {
   readonly #node: WorkerStore
   readonly #cellId: string
-  readonly outcomes = new Map<string, Outcome>()
+  readonly outcomes = new Map<string, 'committed' | 'lost' | 'unknown'>()
   isOver = false
 
   constructor(node: WorkerStore, cellId: string) {
@@ -50,7 +42,7 @@ class Holder {
     }
   }
 
-  async #transaction(id: string): Promise<Outcome> {
+  async #transaction(id: string): Promise<'committed' | 'lost' | 'unknown'> {
     const execute = (operation: CellOperation) => this.#node.service.execute(this.#cellId, operation)
     const hold: OperationHold = { id, isOpen: true }
     const insert = { op: 'sql', sql: 'INSERT INTO t VALUES (?, ?)' } as const
@@ -64,7 +56,6 @@ class Holder {
       return 'committed'
     } catch (error) {
       if (isCellError(error, 'transaction_lost')) return 'lost'
-      if (isGivenUp(error)) return 'given up'
       // Of a COMMIT the WAL tells.
       if (isCommitting && !isCellError(error)) return 'unknown'
       throw error
@@ -79,12 +70,8 @@ class Counter {
 
   async run(node: WorkerStore, cellId: string): Promise<void> {
     while (!this.isOver) {
-      try {
-        await node.service.execute(cellId, { op: 'kv.incr', key: 'n' })
-        this.acknowledged++
-      } catch (error) {
-        if (!isGivenUp(error)) throw error
-      }
+      await node.service.execute(cellId, { op: 'kv.incr', key: 'n' })
+      this.acknowledged++
     }
   }
 }
@@ -112,7 +99,7 @@ test(`workers are killed at any instant beside held transactions: each is there 
   }
   for (const { holders, counter } of clients) for (const each of [...holders, counter]) each.isOver = true
   await Promise.all(running)
-  const counts = { committed: 0, lost: 0, 'given up': 0, unknown: 0 }
+  const counts = { committed: 0, lost: 0, unknown: 0 }
   for (const { cellId, holders, counter } of clients) {
     const { rows } = await node.service.execute(cellId, {
       op: 'sql',
@@ -123,7 +110,7 @@ test(`workers are killed at any instant beside held transactions: each is there 
     for (const [id, outcome] of holders.flatMap(({ outcomes }) => [...outcomes])) {
       counts[outcome]++
       const n = found.get(id) ?? 0
-      expect(outcome === 'committed' ? [ROWS] : outcome === 'unknown' ? [0, ROWS] : [0]).toContain(n)
+      expect(outcome === 'committed' ? [ROWS] : outcome === 'lost' ? [0] : [0, ROWS]).toContain(n)
       if (n > 0) whole++
     }
     expect(found.size).toBe(whole)

@@ -206,7 +206,12 @@ export class CellPreparer {
     const { prepared } = this.#parts
     const found = await findTarget(this.#parts, cellId, { ...prepare, recovers: true })
     prepared.drop(cellId)
-    await buildTarget(this.#parts, cellId, found, prepared.pathsOf(cellId), prepare)
+    try {
+      await buildTarget(this.#parts, cellId, found, prepared.pathsOf(cellId), prepare)
+    } catch (error) {
+      prepared.remove(cellId)
+      throw error
+    }
     prepared.add(cellId, found.target)
   }
 }

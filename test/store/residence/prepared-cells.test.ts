@@ -111,3 +111,18 @@ test('a move goes on if the node cannot prepare its cells', async () => {
   await cluster.acquire('B', [ALL])
   expect(values(await cluster.cellAt('B', cell.id))).toEqual(['in the version', 'in the log'])
 })
+
+test('a preparation that fails in its build leaves nothing in the spool', async () => {
+  const { b, cell, prepared } = await shippedCell()
+  let begun = 0
+  b.link.gates = (call) => {
+    if (call === 'get' && prepared().length > 0) {
+      begun++
+      b.link.failure = 'object_store_unavailable'
+    }
+    return false
+  }
+  await b.host.prepare([cell.id])
+  expect(begun).toBeGreaterThan(0)
+  expect(prepared()).toEqual([])
+})

@@ -68,6 +68,11 @@ export class PreparedStates {
     if (state === undefined) return
     state.expiry.cancel()
     this.#states.delete(cellId)
+    this.remove(cellId)
+  }
+
+  /** Removes what a build has left. */
+  remove(cellId: string): void {
     fs.rmSync(this.pathsOf(cellId).directory, { recursive: true, force: true })
   }
 
