@@ -60,7 +60,7 @@ export class Mover {
   async move(ranges: readonly number[], target: Target): Promise<number> {
     const moved = await this.#inTurn(() => this.#move(ranges, target))
     if (moved === undefined) return 0
-    // In no turn: a take-over must not wait for a PostgreSQL that waits for it.
+    // The next move need not wait for a PostgreSQL that is away.
     await this.#parts.publish(moved.put)
     const { count, put } = moved
     this.#parts.logger.info({ ranges: count, to: target.id, assignment: put.n }, 'cells were handed over')
@@ -79,17 +79,15 @@ export class Mover {
     share: (ranges: readonly number[]) => ReadonlyMap<Target, readonly number[]>,
   ): Promise<{ published: Promise<void> }> {
     const { publish, logger } = this.#parts
-    const put = await this.#inTurn(async () => {
-      const put = await this.#put((newest) => {
-        const shares = share(rangesOf(newest, lost.id))
-        const moves = [...shares].flatMap(([{ id: node, prefix }, ranges]): Move[] =>
-          toSpans(ranges).map((span) => ({ ...span, node, prefix, end })),
-        )
-        return moves.length === 0 ? undefined : afterMoves(newest, moves)
-      })
-      this.learn(put)
-      return put
+    // Beside a move, whose target may keep it waiting: each works out its assignment from the newest one.
+    const put = await this.#put((newest) => {
+      const shares = share(rangesOf(newest, lost.id))
+      const moves = [...shares].flatMap(([{ id: node, prefix }, ranges]): Move[] =>
+        toSpans(ranges).map((span) => ({ ...span, node, prefix, end })),
+      )
+      return moves.length === 0 ? undefined : afterMoves(newest, moves)
     })
+    this.learn(put)
     const published = publish(put).catch((err: unknown) => {
       // Whoever sees an owner without a row looks at the bucket.
       logger.warn({ err, assignment: put.n }, 'the other nodes learn later who has which cells')
@@ -196,6 +194,7 @@ export class Mover {
     }
   }
 
+  /** Of moves. */
   #inTurn<T>(run: () => Promise<T>): Promise<T> {
     const turn = this.#turn.then(run)
     this.#turn = turn.catch(() => {})

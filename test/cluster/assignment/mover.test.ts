@@ -234,12 +234,40 @@ describe('what a lost node had', () => {
     const { ownership, mover, parts } = await newNode('b')
     mover.learn((await log.newest()) as Assignment)
     await turnOfTheLoop()
-    parts.publish = () => new Promise(() => {})
+    const isPut = Promise.withResolvers<void>()
+    parts.publish = () => {
+      isPut.resolve()
+      return new Promise(() => {})
+    }
     void mover.move([0], { id: 'a', prefix: '' })
+    await isPut.promise
     const all = (ranges: readonly number[]) => new Map([[B, ranges]])
     await mover.takeOver({ id: 'a', prefix: '' }, { lastLog: null, stampBound: 5 }, all)
     expect((await log.newest())?.n).toBe(3)
     expect(ownership.ranges).toHaveLength(RANGES)
+  })
+
+  test('waits for no move of the taker whose target does not answer; the move goes on from there', async () => {
+    const log = new AssignmentLog(store, systemClock)
+    await log.put(first())
+    const a = await newNode('a')
+    a.mover.learn((await log.newest()) as Assignment)
+    await a.mover.move([0, 1], B)
+    const isPreparing = Promise.withResolvers<void>()
+    const answer = Promise.withResolvers<void>()
+    a.parts.prepare = async () => {
+      isPreparing.resolve()
+      await answer.promise
+    }
+    const moved = a.mover.move([2], { id: 'c', prefix: 'nodes/c/' })
+    await isPreparing.promise
+    const all = (ranges: readonly number[]) => new Map([[{ id: 'a', prefix: '' }, ranges]])
+    await a.mover.takeOver(B, { lastLog: null, stampBound: 5 }, all)
+    expect((await log.newest())?.n).toBe(3)
+    answer.resolve()
+    expect(await moved).toBe(1)
+    const owners = ownersOf((await log.newest()) as Assignment)
+    expect(owners.slice(0, 4)).toEqual(['a', 'a', 'c', 'a'])
   })
 })
 
