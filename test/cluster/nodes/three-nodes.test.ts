@@ -1,5 +1,3 @@
-import fs from 'node:fs'
-import path from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { ClusterOfTest, valuesOf } from '../../support/cluster/nodes.ts'
 import { hasPostgres } from '../../support/postgres.ts'
@@ -23,17 +21,15 @@ describe.skipIf(!hasPostgres)('three nodes are one service', () => {
 
     const c = cluster.id('c')
     for (const id of ids) await cluster.request('a', 'PUT', `/v1/databases/${id}/kv/other`, { value: 'x' })
-    const log = path.join(cluster.place.objects, 'nodes', c, 'log')
-    await until(() => fs.existsSync(log) && fs.readdirSync(log).length > 0, 'c has a log in the bucket')
+    await cluster.untilShipped(ids)
     cluster.node('c').child.kill('SIGKILL')
     expect(await cluster.values('a', ids)).toEqual(valuesOf(CELLS))
     const { nodes, taken_over } = await cluster.status('a')
     expect(nodes.map(({ ranges }) => ranges).reduce((a, b) => a + b)).toBe(4_096)
     expect(nodes.some(({ id }) => id === c)).toBe(false)
-    const others = await cluster.status('b')
-    const taken = [...taken_over, ...others.taken_over]
-    expect(taken.map(({ node }) => node)).toEqual([c])
-    const { lost_from, lost_until } = taken[0] as (typeof taken)[0]
+    expect((await cluster.status('b')).taken_over).toEqual(taken_over)
+    expect(taken_over.map(({ node }) => node)).toEqual([c])
+    const { lost_from, lost_until } = taken_over[0] as (typeof taken_over)[0]
     const [from, to] = [Date.parse(String(lost_from)), Date.parse(lost_until)]
     expect(from).toBeGreaterThanOrEqual(began)
     expect(from).toBeLessThan(to)

@@ -42,6 +42,8 @@ export class CellClients {
     const sql = 'CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER NOT NULL)'
     await untilDone(clients.id, () => clients.#ask(node, 'POST', '/sql', { sql }))
     await untilDone(clients.id, () => clients.#ask(node, 'PUT', '/kv/register', { value: '0' }))
+    // A node that is lost takes only appends and swaps along.
+    await untilDone(clients.id, () => clients.#ask(node, 'POST', '/backup'))
     return clients
   }
 
