@@ -1,3 +1,5 @@
+import fs from 'node:fs'
+import path from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { ClusterOfTest, valuesOf } from '../../support/cluster/nodes.ts'
 import { hasPostgres } from '../../support/postgres.ts'
@@ -42,6 +44,10 @@ describe.skipIf(!hasPostgres)('three nodes are one service', () => {
     // What the killed one has is of ended tenures: it comes back as a new node.
     await cluster.serve('c')
     expect(cluster.id('c')).not.toBe(c)
+    // What it had stored under its old id says nothing of its new prefix, which would look as if it was emptied.
+    const file = path.join(cluster.place.folder, 'c', 'object-store.json')
+    const { starts } = JSON.parse(fs.readFileSync(file, 'utf8')) as { starts: Record<string, unknown[]> }
+    expect(Object.values(starts).flat()).toHaveLength(1)
     await cluster.untilLevel('a')
     expect(await cluster.values('c', ids)).toEqual(valuesOf(CELLS))
   })

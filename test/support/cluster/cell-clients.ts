@@ -39,7 +39,7 @@ export class CellClients {
       node.request('POST', '/v1/databases', { key: cluster.key, body: {} }),
     )
     const clients = new CellClients(cluster, String(made.body['id']), random)
-    const sql = 'CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER NOT NULL)'
+    const sql = 'CREATE TABLE IF NOT EXISTS t (id INTEGER PRIMARY KEY, n INTEGER NOT NULL)'
     await untilDone(clients.id, () => clients.#ask(node, 'POST', '/sql', { sql }))
     await untilDone(clients.id, () => clients.#ask(node, 'PUT', '/kv/register', { value: '0' }))
     // A node that is lost takes only appends and swaps along.
