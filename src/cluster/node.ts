@@ -255,7 +255,7 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
       seenVersion: () => catalog.version,
       busyCells: () => this.#busy.cells().length,
       stamps: this.ownership,
-      backedUpTo: () => allBackedUpTo(this.#attached?.shipping()),
+      backedUpTo: () => this.#attached?.shipping()?.allBackedUpTo ?? undefined,
       headSeen: (head) => this.#headSeen(head),
       lacksAddresses: () => this.#addresses.lacks(Object.keys(this.ownership.assignment?.prefixes ?? {})),
       nodesSeen: (nodes, watcher) => {
@@ -492,9 +492,4 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
     if (this.#attached !== undefined) return this.#attached
     throw new CellError('internal', 'The store of this node is not open.')
   }
-}
-
-/** Undefined: it is not known, or there are cells that are stored only with their first version. */
-function allBackedUpTo(shipping: ShippingStatus | undefined): number | undefined {
-  return shipping?.withoutHistory === 0 ? (shipping.backedUpTo ?? undefined) : undefined
 }

@@ -107,13 +107,14 @@ export class PostgresNodeTable implements NodeTable {
       await this.#database.query(removes, [id, epoch])
       return
     }
-    // A second taker of one node changes nothing: what it had was taken before.
+    // A second taker of one node changes nothing: what it had was taken before. A time by a clock that was ahead says nothing.
     await this.#database.query(
       `WITH removed AS (${removes} RETURNING backed_up_to),
        old AS (DELETE FROM cellstore.taken_over WHERE at < (
          SELECT min(at) FROM (SELECT at FROM cellstore.taken_over ORDER BY at DESC LIMIT ${TAKEN_KEPT}) AS kept
        ))
-       INSERT INTO cellstore.taken_over (node, at, backed_up_to) VALUES ($1, $3, (SELECT backed_up_to FROM removed))
+       INSERT INTO cellstore.taken_over (node, at, backed_up_to)
+         VALUES ($1, $3, (SELECT backed_up_to FROM removed WHERE backed_up_to <= $3))
        ON CONFLICT DO NOTHING`,
       [id, epoch, takenAt],
     )

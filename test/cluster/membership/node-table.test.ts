@@ -74,6 +74,11 @@ function contract(open: () => Promise<{ table: NodeTable }>): void {
     await table.remove('a', 4, 100)
     await table.remove('a', 4, 200)
     expect(await table.taken()).toEqual([{ id: 'a', at: 100, backedUpTo: 60 }])
+    // Its clock was ahead, and was put right before it could say another time.
+    await table.join({ ...NODE, id: 'c' })
+    await table.beat({ ...BEAT, id: 'c', backedUpTo: 301 })
+    await table.remove('c', 3, 300)
+    expect((await table.taken())[0]).toEqual({ id: 'c', at: 300, backedUpTo: null })
     for (let i = 0; i < 30; i++) {
       await table.join({ ...NODE, id: `b${i}` })
       await table.remove(`b${i}`, 3, 1_000 + i)

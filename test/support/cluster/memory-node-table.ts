@@ -66,8 +66,8 @@ export class MemoryNodeTable implements NodeTable {
     const isThere = this.rows.get(id)?.epoch === epoch
     if (isThere) this.rows.delete(id)
     if (takenAt === undefined || this.#taken.some((each) => each.id === id)) return
-    const backedUpTo = isThere ? (this.#backedUpTo.get(id) ?? null) : null
-    this.#taken.unshift({ id, at: takenAt, backedUpTo })
+    const known = (isThere ? this.#backedUpTo.get(id) : undefined) ?? takenAt + 1
+    this.#taken.unshift({ id, at: takenAt, backedUpTo: known <= takenAt ? known : null })
   }
 
   async taken(): Promise<TakenRow[]> {
