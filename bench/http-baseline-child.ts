@@ -8,8 +8,8 @@ import { answer, serveBare } from './baseline-server.ts'
 /**
  * `http-baseline.ts` with its databases in a child process: the least that a server needs whose tenants' statements must not stop it.
  * The requests that come in one turn of the event loop go to the child in one message. What the child finds in its pipe, it runs, the changes of each
- * database in one transaction, and answers in one message, in the same order. It does nothing but wait for the pipe. Nobody looks after
- * it: it ends with its server. Its arguments are a directory, and `child` for that process.
+ * database in one transaction, and answers in one message, in the same order. It does nothing but wait for the pipe. Nobody starts
+ * it again: it and its server end together. Its arguments are a directory, and `child` for that process.
  */
 const [, program = '', directory = '', role] = process.argv
 const LENGTH_BYTES = 4
@@ -42,6 +42,7 @@ function decode(buffer: Buffer, take: (text: string) => void): number {
 
 function serve(): void {
   const child = spawn(process.execPath, [program, directory, 'child'], { stdio: ['pipe', 'pipe', 'inherit'] })
+  child.once('exit', () => process.exit(1))
   const input = child.stdin as Writable
   const asked: ServerResponse[] = []
   let turn: string[] = []

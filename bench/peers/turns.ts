@@ -32,7 +32,7 @@ export interface Rounds<C extends Contender> {
   turnMsMax?: number
 }
 
-const TURN_MS_MAX = 600_000
+const TURN_MS_MAX = 300_000
 
 /**
  * Each contender has its turn in each round, so that what disturbs the machine disturbs all alike. Only the one whose turn
