@@ -15,6 +15,7 @@ export async function ratioChart(title: string, rows: readonly Row[]): Promise<s
     }),
   )
   if (values.length === 0) return undefined
+  const legend = { labelLimit: 200 }
   return await draw({
     title,
     width: WIDTH,
@@ -34,11 +35,12 @@ export async function ratioChart(title: string, rows: readonly Row[]): Promise<s
           x: {
             field: 'times',
             type: 'quantitative',
-            scale: { type: 'log' },
+            // As wide as the values, and 1 is always in it.
+            scale: { type: 'log', nice: false, padding: 12 },
             title: 'how many times as good cellstore is: right of the line it is ahead',
           },
-          color: { field: 'peer', type: 'nominal', title: 'beside' },
-          shape: { field: 'peer', type: 'nominal', title: 'beside' },
+          color: { field: 'peer', type: 'nominal', sort: null, title: 'beside', legend },
+          shape: { field: 'peer', type: 'nominal', sort: null, title: 'beside', legend },
         },
       },
       { mark: { type: 'rule', color: 'black' }, encoding: { x: { datum: 1 } } },
@@ -59,8 +61,8 @@ export async function growthChart(title: string, rows: readonly Row[]): Promise<
     field: 'at',
     type: 'quantitative',
     scale: { type: 'log' },
-    title: 'how many',
-    axis: { format: '~s' },
+    title: rows[0]?.of ?? null,
+    axis: { format: '~s', values: values.map(({ at }) => at) },
   }
   const y = { field: 'cost', type: 'quantitative', scale: { zero: true }, title: rows[0]?.unit }
   return await draw({

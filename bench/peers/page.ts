@@ -25,8 +25,11 @@ export async function writePage(docs = DOCS, results?: string): Promise<void> {
   fs.rmSync(charts, { recursive: true, force: true })
   fs.mkdirSync(charts)
   const parts: string[] = []
-  for (const [group, measured] of newestOfEachGroup(results))
-    parts.push(await section(group, measured, charts))
+  const newest = newestOfEachGroup(results)
+  for (const group of Object.keys(TITLES)) {
+    const measured = newest.get(group)
+    if (measured !== undefined) parts.push(await section(group, measured, charts))
+  }
   if (parts.length === 0) fs.rmSync(charts, { recursive: true })
   fs.writeFileSync(page, [before, BEGIN, '\n\n', ...parts, after].join(''))
 }
@@ -36,8 +39,8 @@ async function section(
   { date, commit, machine, settings, rows }: Results,
   charts: string,
 ): Promise<string> {
-  const { processor, processors, memoryMb, system, node } = machine
-  const run = `${date.slice(0, 10)}, commit ${commit}; ${processors} × ${processor}, ${Math.round(memoryMb / 1_000)} GB, ${system}, Node.js ${node}; ${settings.rounds} rounds of ${settings.turnMs / 1_000} s.`
+  const { processor, processors, memoryMb, system, node, openFilesMax } = machine
+  const run = `${date.slice(0, 10)}, commit ${commit}; ${processors} × ${processor}, ${Math.round(memoryMb / 1_000)} GB, ${system}, Node.js ${node}, ${openFilesMax.toLocaleString('en')} open files a process; ${settings.rounds} rounds of ${settings.turnMs / 1_000} s.`
   const pictures: string[] = []
   const add = (name: string, title: string, svg: string | undefined) => {
     if (svg === undefined) return

@@ -5,11 +5,19 @@ import path from 'node:path'
 
 /** One file for each run of `npm run bench -- --peers`. */
 export interface Results {
-  /** Of the end of the run, ISO 8601. */
+  /** Of the beginning of the run, ISO 8601. */
   date: string
-  /** What was measured: the commit, with `+` if files differed from it. */
+  /** What was measured: the commit, with `+` if sources or benchmarks differed from it. */
   commit: string
-  machine: { processor: string; processors: number; memoryMb: number; system: string; node: string }
+  machine: {
+    processor: string
+    processors: number
+    memoryMb: number
+    system: string
+    node: string
+    /** Files that a process may have open. */
+    openFilesMax: number
+  }
   settings: Settings
   rows: Row[]
 }
@@ -33,8 +41,9 @@ export interface Row {
   group: string
   what: string
   unit: Unit
-  /** Where the same is measured at several sizes: how many. */
+  /** Where the same is measured at several sizes: how many, and of what. */
   at?: number
+  of?: 'entries' | 'cells' | 'databases'
   contenders: Record<string, Outcome>
 }
 
@@ -64,13 +73,25 @@ export function machine(): Results['machine'] {
     memoryMb: Math.round(os.totalmem() / 1e6),
     system: `${os.type()} ${os.release()}`,
     node: process.version,
+    // Node.js raises its own limit to the hard one, and its children inherit that.
+    openFilesMax: Number(execFileSync('bash', ['-c', 'ulimit -Hn'], { encoding: 'utf8' })),
   }
 }
 
 export function commit(): string {
   const git = (...args: string[]) => execFileSync('git', args, { encoding: 'utf8' }).trim()
   try {
-    return `${git('rev-parse', '--short=8', 'HEAD')}${git('status', '--porcelain', '--untracked-files=no') && '+'}`
+    // A run makes docs/peers.md anew: this is no difference to what the next one measures.
+    const differs = git(
+      'status',
+      '--porcelain',
+      '--untracked-files=no',
+      '--',
+      ':/src',
+      ':/bench',
+      ':/package-lock.json',
+    )
+    return `${git('rev-parse', '--short=8', 'HEAD')}${differs && '+'}`
   } catch {
     return 'unknown'
   }

@@ -10,7 +10,7 @@ import { installPackages } from './packages.ts'
 import { writePage } from './page.ts'
 import { endChildren } from './processes.ts'
 import { commit, machine, type Results, type Row, type Settings, writeResults } from './results.ts'
-import { table } from './table.ts'
+import { listing } from './table.ts'
 
 /**
  * `npm run bench -- --peers [group …]`: cellstore beside what people would pick instead. Prints tables, and writes a file of
@@ -52,23 +52,24 @@ process.once('exit', () => {
   fs.rmSync(directory, { recursive: true, force: true })
 })
 
-const measured = commit()
-const rows: Row[] = []
+const results: Results = {
+  date: new Date().toISOString(),
+  commit: commit(),
+  machine: machine(),
+  settings,
+  rows: [],
+}
 for (const [name, compare] of Object.entries(GROUPS)) {
   if (chosen.length > 0 && !chosen.includes(name)) continue
+  const started = performance.now()
   const folder = path.join(directory, name)
   fs.mkdirSync(folder)
   const added = await compare(folder, settings)
   fs.rmSync(folder, { recursive: true, force: true })
-  rows.push(...added)
-  console.log(`\n${table(added)}`)
+  results.rows.push(...added)
+  // After each group, so that a run that is ended keeps what it has.
+  const file = writeResults(results)
+  await writePage()
+  const minutes = (performance.now() - started) / 60_000
+  console.log(`\n${listing(added)}\n\n${name} took ${minutes.toFixed(1)} minutes: ${file}`)
 }
-const results: Results = {
-  date: new Date().toISOString(),
-  commit: measured,
-  machine: machine(),
-  settings,
-  rows,
-}
-console.log(`\n${writeResults(results)}`)
-await writePage()

@@ -5,46 +5,79 @@ const RATES: ReadonlySet<Unit> = new Set(['/s'])
 
 const OURS = 'cellstore'
 
-/** A table of one group: a row for each work, a column for each contender. */
+/** Tables of one group: a row for each work, a column for each contender. Works that others take part in have a table of their own. */
 export function table(rows: readonly Row[]): string {
+  const namesOf = ({ contenders }: Row) => Object.keys(contenders).sort().join()
+  const kinds = Map.groupBy(rows, namesOf)
+  const reasons = absences(rows)
+  return [...[...kinds.values()].map(oneTable), ...(reasons.length === 0 ? [] : [reasons.join('\n')])].join(
+    '\n\n',
+  )
+}
+
+function oneTable(rows: readonly Row[]): string {
   const names = [...new Set(rows.flatMap(({ contenders }) => Object.keys(contenders)))]
   const sized = rows.some(({ at }) => at !== undefined)
   const head = ['Work', ...(sized ? ['How many'] : []), ...names]
   const lines = rows.map((row) => [
     row.what,
-    ...(sized ? [row.at?.toLocaleString('en') ?? ''] : []),
-    ...names.map((name) => cell(row, name)),
+    ...(sized ? [size(row)] : []),
+    ...names.map((name) => figures(row, name).join('<br>')),
   ])
-  const text = [head, head.map(() => '---'), ...lines].map((line) => `| ${line.join(' | ')} |`).join('\n')
-  const reasons = absences(rows).map((reason) => `- ${reason}`)
-  return reasons.length === 0 ? text : `${text}\n\n${reasons.join('\n')}`
+  return [head, head.map(() => '---'), ...lines].map((line) => `| ${line.join(' | ')} |`).join('\n')
 }
 
-/** Each contender that rows miss, and why. */
-function absences(rows: readonly Row[]): string[] {
-  const reasons = rows.flatMap(({ contenders }) =>
-    Object.entries(contenders).flatMap(([name, outcome]) =>
-      'absent' in outcome ? [`${name}: *absent, because ${outcome.absent}*`] : [],
+/** The same for a terminal: a line for each contender of a work. */
+export function listing(rows: readonly Row[]): string {
+  const lines = rows.flatMap((row) => [
+    `${row.what}${row.at === undefined ? '' : `, ${size(row)}`}`,
+    ...Object.keys(row.contenders).map(
+      (name) => `  ${name.padEnd(NAME_WIDTH)}${figures(row, name).join('  ').replaceAll('*', '')}`,
     ),
+  ])
+  return [...lines, '', ...absences(rows)].join('\n')
+}
+
+const NAME_WIDTH = 24
+
+function size({ at, of }: Row): string {
+  return at === undefined ? '' : `${at.toLocaleString('en')} ${of ?? ''}`.trim()
+}
+
+/** Each contender that rows miss, why, and which rows, if others have it. */
+function absences(rows: readonly Row[]): string[] {
+  const missing = new Map<string, string[]>()
+  const has = new Set<string>()
+  for (const row of rows)
+    for (const [name, outcome] of Object.entries(row.contenders)) {
+      if (!('absent' in outcome)) {
+        has.add(name)
+        continue
+      }
+      const reason = `${name}: *absent, because ${outcome.absent}*`
+      missing.set(reason, [...(missing.get(reason) ?? []), [row.what, size(row)].filter(Boolean).join(', ')])
+    }
+  return [...missing].map(([reason, works]) =>
+    has.has(reason.slice(0, reason.indexOf(': *'))) ? `- ${reason} (${works.join('; ')})` : `- ${reason}`,
   )
-  return [...new Set(reasons)]
 }
 
 /** The median with its spread, how many times as good cellstore is, latencies, and processor time. */
-function cell({ unit, contenders }: Row, name: string): string {
+function figures({ unit, contenders }: Row, name: string): string[] {
   const outcome = contenders[name]
-  if (outcome === undefined) return ''
-  if ('absent' in outcome) return 'absent'
+  if (outcome === undefined) return []
+  if ('absent' in outcome) return ['absent']
   const { median, min, max, p50, p99, processorUs } = outcome
   const spread = min === max ? '' : ` (${shown(min)}–${shown(max)})`
   const named = unit === '/s' ? '/s' : unit === 'open files' ? '' : ` ${unit}`
   const parts = [`${shown(median)}${named}${spread}`]
   const times = ratio(unit, contenders[OURS], outcome)
-  if (name !== OURS && times !== undefined) parts.push(`**× ${times.toPrecision(2)}**`)
+  if (name !== OURS && times !== undefined)
+    parts.push(`**× ${times >= 100 ? shown(times) : times.toPrecision(2)}**`)
   if (p50 !== undefined) parts.push(`p50 ${milliseconds(p50)}`)
   if (p99 !== undefined && unit !== 'ms') parts.push(`p99 ${milliseconds(p99)}`)
   if (processorUs !== undefined) parts.push(`${shown(processorUs)} µs of processor`)
-  return parts.join('<br>')
+  return parts
 }
 
 /** How many times as good cellstore is: above 1 it is ahead. */
@@ -57,8 +90,8 @@ function milliseconds(ms: number): string {
   return ms < 0.1 ? `${shown(ms * 1_000)} µs` : `${shown(ms)} ms`
 }
 
-/** Three digits, or all of a whole number. */
+/** Three digits, or all of a larger whole number. */
 function shown(value: number): string {
-  const digits = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2
-  return value.toLocaleString('en', { maximumFractionDigits: digits })
+  const digits = Math.abs(value) >= 100 ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: 3 }
+  return value.toLocaleString('en', digits)
 }

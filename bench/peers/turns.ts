@@ -32,7 +32,7 @@ export interface Rounds<C extends Contender> {
   turnMsMax?: number
 }
 
-const TURN_MS_MAX = 600_000
+const TURN_MS_MAX = 300_000
 
 /**
  * Each contender has its turn in each round, so that what disturbs the machine disturbs all alike. Only the one whose turn
@@ -71,7 +71,10 @@ export async function takeTurns<C extends Contender>(
   }
   const outcome = (each: C): Outcome => {
     const reason = absent.get(each)
-    return reason === undefined ? summed(each.version, turns.get(each) ?? []) : { absent: reason }
+    if (reason !== undefined) return { absent: reason }
+    // A turn in which nothing was answered has no figure.
+    const taken = (turns.get(each) ?? []).filter(({ value }) => !Number.isNaN(value))
+    return taken.length > 0 ? summed(each.version, taken) : { absent: 'it answered nothing in its turns' }
   }
   return Object.fromEntries(contenders.map((each) => [each.name, outcome(each)]))
 }
@@ -112,7 +115,9 @@ function summed(version: string, turns: readonly (Turn & { processorUs?: number 
     max: Math.max(...values),
   }
   for (const name of ['p50', 'p99', 'processorUs'] as const) {
-    const all = turns.map((each) => each[name]).filter((each) => each !== undefined)
+    const all = turns
+      .map((each) => each[name])
+      .filter((each): each is number => each !== undefined && !Number.isNaN(each))
     if (all.length > 0) measured[name] = median(all)
   }
   return measured

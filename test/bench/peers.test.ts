@@ -2,11 +2,14 @@ import { type ChildProcess, fork } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
 import { afterEach, describe, expect, test } from 'vitest'
+import { peer, peerInTwoProcesses } from '../../bench/peers/http/bare.ts'
+import { ask } from '../../bench/peers/http/http-peer.ts'
+import { assertKeeps } from '../../bench/peers/http/servers.ts'
 import { compareLibraries } from '../../bench/peers/library/group.ts'
 import { WORKS } from '../../bench/peers/library/works.ts'
 import { packageVersion, programOnPath } from '../../bench/peers/packages.ts'
 import { newestOfEachGroup, type Outcome, type Results, writeResults } from '../../bench/peers/results.ts'
-import { table } from '../../bench/peers/table.ts'
+import { listing, table } from '../../bench/peers/table.ts'
 import { takeTurns } from '../../bench/peers/turns.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
 
@@ -56,6 +59,60 @@ describe('the comparison with peers', () => {
     expect(table([{ group: 'backup', what: 'restore', unit: 's', contenders }])).toContain(
       '5 s<br>**× 0.50**',
     )
+  })
+
+  test('the table says which rows a peer misses that others have, and has a table for each circle of contenders', () => {
+    const of = (median: number) => ({ version: '1', median, min: median, max: median })
+    const row = (what: string, contenders: Record<string, Outcome>) =>
+      ({ group: 'fleet', what, unit: '/s', at: 1_000, of: 'databases', contenders }) as const
+    const rows = [
+      row('GET', { cellstore: of(1_000), peer: of(2) }),
+      row('PUT', { cellstore: of(10), peer: { absent: 'it has none' } }),
+      row('in process', { cellstore: of(10), library: of(0.0512) }),
+    ]
+    const text = table(rows)
+    expect(text).toContain('| Work | How many | cellstore | peer |')
+    expect(text).toContain('| GET | 1,000 databases | 1,000/s | 2/s<br>**× 500** |')
+    expect(text).toContain('- peer: *absent, because it has none* (PUT, 1,000 databases)')
+    expect(text).toContain('| Work | How many | cellstore | library |')
+    expect(listing(rows)).toMatch(
+      /^in process, 1,000 databases\n {2}cellstore +10\/s\n {2}library +0\.0512\/s {2}× 195$/m,
+    )
+  })
+
+  test('a turn without an answer has no figure, and a peer with no other turn is absent', async () => {
+    const given = { cellstore: [Number.NaN, 2, 3], silent: [Number.NaN, Number.NaN, Number.NaN] }
+    const contenders = [
+      { name: 'cellstore', version: '1' },
+      { name: 'silent', version: '2' },
+    ] as const
+    const outcomes = await takeTurns(contenders, {
+      rounds: 3,
+      turn: async ({ name }) => ({ value: given[name].shift() as number }),
+    })
+    expect(outcomes).toMatchObject({
+      cellstore: { min: 2, max: 3 },
+      silent: { absent: 'it answered nothing in its turns' },
+    })
+  })
+
+  test.each([
+    ['one process', peer],
+    ['two processes', peerInTwoProcesses],
+  ])('the bare server in %s keeps entries and runs statements', async (_, { start }) => {
+    const server = await start(tempDirectory())
+    try {
+      const database = await server.createDatabase()
+      await assertKeeps(server, database)
+      await ask(server, server.sql(database, 'CREATE TABLE notes (note TEXT)', []))
+      await Promise.all(
+        ['a', 'ü€'].map((note) => ask(server, server.sql(database, 'INSERT INTO notes VALUES (?)', [note]))),
+      )
+      const select = server.sql(database, 'SELECT note FROM notes ORDER BY note', [])
+      expect(JSON.parse(await ask(server, select))).toEqual({ rows: [{ note: 'a' }, { note: 'ü€' }] })
+    } finally {
+      await server.stop()
+    }
   })
 
   test('of each group the page shows the newest results', () => {

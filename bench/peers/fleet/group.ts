@@ -46,7 +46,14 @@ async function servers(directory: string, size: number, { rounds, turnMs }: Flee
   const of = (each: ServerContender) => databases.get(each) as string[]
   const rows: Row[] = []
   const add = (what: string, unit: Unit, measured: Record<string, Outcome>) =>
-    rows.push({ group: 'fleet', what, unit, at: size, contenders: { ...measured, ...absent } })
+    rows.push({
+      group: 'fleet',
+      what,
+      unit,
+      at: size,
+      of: 'databases',
+      contenders: { ...measured, ...absent },
+    })
   try {
     const roundOf = roundsOf()
     const make = async (each: ServerContender): Promise<Turn> => {
@@ -84,7 +91,7 @@ async function servers(directory: string, size: number, { rounds, turnMs }: Flee
       return await oneByOne(all.length, () => ask(each.server, each.server.get(all[i++] as string, 'key')))
     }
     const first = await takeTurns(whole, { rounds: 1, warmUp: (each) => each.restart(), turn: cold })
-    add('first GET of each after a restart, one after the other', '/s', first)
+    add('first GET of each after a restart', '/s', first)
     return rows
   } finally {
     for (const each of contenders) await each.stop()
@@ -127,7 +134,14 @@ async function inProcess(directory: string, size: number, { rounds }: FleetSetti
         return (await each.turn({ work, from, to })) as Turn
       }
       const measured = await takeTurns(contenders, { rounds, turn })
-      rows.push({ group: 'fleet', what, unit: '/s', at: size, contenders: { ...measured, ...absent } })
+      rows.push({
+        group: 'fleet',
+        what,
+        unit: '/s',
+        at: size,
+        of: 'databases',
+        contenders: { ...measured, ...absent },
+      })
     }
     return rows
   } finally {

@@ -20,11 +20,12 @@ export async function growCells(
   }
   try {
     for (const size of cells) {
+      const grown = { at: size, of: 'cells' } as const
       // The last ones are measured, in parts of a round.
       const measured = Math.min(size - ids.length, 1_000)
       while (ids.length < size - measured) make()
       const part = Math.max(1, Math.floor(measured / rounds))
-      const made = await growthRow('a cell made, with a durable put', 'µs', size, rounds, async () => {
+      const made = await growthRow('a cell made, with a durable put', 'µs', grown, rounds, async () => {
         const started = performance.now()
         for (let i = 0; i < part; i++) make()
         return ((performance.now() - started) * 1_000) / part
@@ -38,8 +39,8 @@ export async function growCells(
       }
       rows.push(made)
       for (const [what, run] of Object.entries(works))
-        rows.push(await growthRow(what, 'µs', size, rounds, () => microseconds(turnMs, run)))
-      const reopening = await growthRow('opening the store', 'ms', size, rounds, async () => {
+        rows.push(await growthRow(what, 'µs', grown, rounds, () => microseconds(turnMs, run)))
+      const reopening = await growthRow('opening the store', 'ms', grown, rounds, async () => {
         await store.close()
         const started = performance.now()
         store = await CellStore.open(data)

@@ -29,6 +29,7 @@ export async function growEntries(
   let changes = 0
   try {
     for (const size of entries) {
+      const grown = { at: size, of: 'entries' } as const
       for (; has < size; has += AT_ONCE) addTo(cell, has, Math.min(AT_ONCE, size - has))
       const works: Record<string, (i: number) => unknown> = {
         'kv.get': (i) => kv.get(keyOf(scattered(i, size))),
@@ -39,8 +40,10 @@ export async function growEntries(
         'select by key, prepared': (i) => select.get(scattered(i, size)),
       }
       for (const [what, run] of Object.entries(works))
-        rows.push(await growthRow(what, 'µs', size, rounds, () => microseconds(turnMs, run)))
-      rows.push(await growthRow('collection of an expired entry', 'µs', size, rounds, () => collection(cell)))
+        rows.push(await growthRow(what, 'µs', grown, rounds, () => microseconds(turnMs, run)))
+      rows.push(
+        await growthRow('collection of an expired entry', 'µs', grown, rounds, () => collection(cell)),
+      )
     }
     return rows
   } finally {

@@ -6,13 +6,13 @@ import { takeTurns } from '../turns.ts'
 export async function growthRow(
   what: string,
   unit: Unit,
-  at: number,
+  size: { at: number; of: 'entries' | 'cells' },
   rounds: number,
   measure: () => Promise<number>,
 ): Promise<Row> {
   const contender = { name: 'cellstore', version: `cellstore ${commit()}` }
   const contenders = await takeTurns([contender], { rounds, turn: async () => ({ value: await measure() }) })
-  return { group: 'growth', what, unit, at, contenders }
+  return { group: 'growth', what, unit, ...size, contenders }
 }
 
 export async function microseconds(turnMs: number, run: (i: number) => unknown): Promise<number> {

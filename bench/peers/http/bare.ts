@@ -3,10 +3,10 @@ import { packageVersion } from '../packages.ts'
 import { type HttpPeer, json, VALUE } from './http-peer.ts'
 
 /** node:http and better-sqlite3 with a group commit: keys, limits, backups and all else are left out. */
-export const peer: HttpPeer = {
-  version: () => `node:http and ${packageVersion('better-sqlite3')}, WAL, synchronous=FULL`,
+const bare = (program: string, where: string): HttpPeer => ({
+  version: () => `node:http and ${packageVersion('better-sqlite3')}${where}, WAL, synchronous=FULL`,
   async start(directory) {
-    const { port, pid, stop } = await startBaseline(directory)
+    const { port, pid, stop } = await startBaseline(directory, program)
     let databases = 0
     return {
       pid,
@@ -24,4 +24,9 @@ export const peer: HttpPeer = {
       stop,
     }
   },
-}
+})
+
+export const peer = bare('http-baseline.ts', '')
+
+/** With what cellstore has in common: a statement that never ends, or a crash in SQLite, does not stop what listens. */
+export const peerInTwoProcesses = bare('http-baseline-child.ts', ' in a child process')

@@ -96,7 +96,9 @@ export async function ask(server: HttpServer, asked: Asked): Promise<string> {
   const headers = {
     ...Object.fromEntries(lines.map((line) => line.split(': '))),
     ...(host === undefined ? {} : { host }),
-    ...(method === 'GET' ? {} : { 'content-type': 'application/json', 'content-length': text.length }),
+    ...(method === 'GET'
+      ? {}
+      : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) }),
   }
   const address = { host: '127.0.0.1', port: server.port, agent }
   const sent = request({ ...address, method, path: numbered(path), headers }).end(text)

@@ -4,7 +4,7 @@ import type { Load } from '../../http-load.ts'
 import { Client } from '../../http-process.ts'
 import type { Outcome } from '../results.ts'
 import type { Contender, Turn } from '../turns.ts'
-import { peer as bare } from './bare.ts'
+import { peer as bare, peerInTwoProcesses } from './bare.ts'
 import { peer as cellstore } from './cellstore.ts'
 import { type Asked, ask, type HttpPeer, type HttpServer } from './http-peer.ts'
 import { peer as rqlite } from './rqlite.ts'
@@ -15,7 +15,14 @@ const CONNECTIONS = 32
 /** Of a database: what `$k` can be. */
 export const KEYS = 1_000
 
-const HTTP_PEERS: Record<string, HttpPeer> = { cellstore, bare, rqlite, workerd, sqld }
+const HTTP_PEERS: Record<string, HttpPeer> = {
+  cellstore,
+  bare,
+  'bare, in two processes': peerInTwoProcesses,
+  rqlite,
+  workerd,
+  sqld,
+}
 
 /** A server that runs, and a process that asks it. */
 export class ServerContender implements Contender {

