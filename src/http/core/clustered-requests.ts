@@ -62,22 +62,16 @@ export class ClusteredRequests {
 
   /**
    * What has failed here may be another node's by now, or this node's replica of the catalog may lack something. Either way nothing has
-   * run. A body that was streamed has gone.
+   * run.
    */
   async goOn(error: unknown, asked: Asked): Promise<Outcome> {
-    const { request, match } = asked
-    const isWhole = request.contentLength === 0 || request.read !== undefined
     try {
-      const target = targetOf(error, match)
-      if (target !== undefined && isWhole) return await this.#elsewhere(target, asked)
-      const isUnidentified = isOfSender(error) && request.accountId === undefined
-      const mayDiffer =
-        isUnidentified || (isWhole && CHANGED_ELSEWHERE.some((code) => isCellError(error, code)))
-      if (mayDiffer && (await this.#parts.cluster.catchUp(asked.catalogVersion)))
-        return await this.#again(asked)
+      const target = targetOf(error, asked.match)
+      if (target !== undefined && isWhole(asked)) return await this.#elsewhere(target, asked)
+      if (mayDiffer(error, asked) && (await this.#parts.cluster.catchUp(asked.catalogVersion)))
+        return await this.#again(asked, 'caught up')
       this.checkLease(asked)
-      if (isUnidentified) await this.#assertKnown(request)
-      else if (NOT_FOUND.some((code) => isCellError(error, code))) await this.#assertComplete()
+      await this.#assertLacksNothing(error, asked)
       return { error }
     } catch (failure) {
       if (failure instanceof Elsewhere) return await this.#elsewhere(failure.target, asked)
@@ -111,38 +105,58 @@ export class ClusteredRequests {
     }
   }
 
-  async #again(asked: Asked): Promise<HttpResponse> {
+  /** Answers here after all. A cell that has just come may be newer than this node's replica of the catalog. */
+  async #again(asked: Asked, replica?: 'caught up'): Promise<HttpResponse> {
+    const { cluster, answer, respond } = this.#parts
     try {
-      return this.#parts.respond(await this.#parts.answer(asked), asked)
+      return respond(await answer(asked), asked)
     } catch (error) {
       this.checkLease(asked)
+      if (replica === undefined && mayDiffer(error, asked) && (await cluster.catchUp(asked.catalogVersion)))
+        return await this.#again(asked, 'caught up')
+      await this.#assertLacksNothing(error, asked)
       throw error
     }
   }
 
   /** Who asks for what is elsewhere: strangers are refused here. @throws `unauthorized`, `account_suspended`, `not_serving` */
-  async #sender({ request, catalogVersion }: Asked): Promise<Permit> {
+  async #sender(asked: Asked, replica?: 'caught up'): Promise<Permit> {
     const { cluster, identify } = this.#parts
     try {
-      return identify(request)
+      return identify(asked.request)
     } catch (error) {
-      if (isOfSender(error) && (await cluster.catchUp(catalogVersion))) return identify(request)
+      if (replica === undefined && isOfSender(error) && (await cluster.catchUp(asked.catalogVersion)))
+        return await this.#sender(asked, 'caught up')
       cluster.ownership.assertMayAnswer()
-      await this.#assertKnown(request)
+      await this.#assertLacksNothing(error, asked)
       throw error
     }
   }
 
-  /** A key that was made elsewhere just before PostgreSQL went away is not a bad one. @throws `cluster_unavailable` if this may be one */
-  async #assertKnown(request: HttpRequest): Promise<void> {
+  /**
+   * What was made elsewhere just before PostgreSQL went away is not missing: no cell, and no key. Call it after a catch-up.
+   *
+   * @param error that the request is about to be refused with
+   * @throws `cluster_unavailable` if this node's replica may lack it
+   */
+  async #assertLacksNothing(error: unknown, { request }: Asked): Promise<void> {
     const { cluster, isUnknownKey } = this.#parts
-    if (isUnknownKey(request) && (await cluster.mayLackChanges())) throw unknown('the API key')
+    const isOfKey = isOfSender(error) && request.accountId === undefined && isUnknownKey(request)
+    const isMissing = isOfKey || NOT_FOUND.some((code) => isCellError(error, code))
+    if (isMissing && (await cluster.mayLackChanges()))
+      throw unknown(isOfKey ? 'the API key' : 'what the request names')
   }
+}
 
-  /** What was made elsewhere just before PostgreSQL went away is not missing. @throws `cluster_unavailable` if something may be */
-  async #assertComplete(): Promise<void> {
-    if (await this.#parts.cluster.mayLackChanges()) throw unknown('what the request names')
-  }
+/** A body that was streamed has gone. */
+function isWhole({ request }: Asked): boolean {
+  return request.contentLength === 0 || request.read !== undefined
+}
+
+/** Whether a request may have another outcome once the catalog is newer. */
+function mayDiffer(error: unknown, asked: Asked): boolean {
+  if (isOfSender(error) && asked.request.accountId === undefined) return true
+  return isWhole(asked) && CHANGED_ELSEWHERE.some((code) => isCellError(error, code))
 }
 
 /** A key may have been made at another node just now, or an account resumed. */

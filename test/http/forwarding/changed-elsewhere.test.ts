@@ -96,6 +96,45 @@ describe('what was made at another node just now', () => {
     expect(got.headers['retry-after']).toBe('5')
   })
 
+  test('a catch-up that brought something else leaves open what PostgreSQL has, and so does one that comes with a cell', async () => {
+    const at = await serve(owner)
+    const unknown = '/v1/databases/5f5e3f1e-0000-4000-8000-00000000000c'
+    const asked = async (key?: string) =>
+      await ask(unknown, key === undefined ? { at } : { at, headers: { 'x-api-key': key } })
+    const away = { status: 503, json: { code: 'cluster_unavailable' } }
+    owner.lacksChanges = true
+    owner.news = () => {}
+    expect(await asked()).toMatchObject(away)
+    owner.news = () => {}
+    expect(await asked(makeApiKey(randomBytes))).toMatchObject(away)
+    front.lacksChanges = true
+    front.news = () => {}
+    expect(await ask(KEY, { headers: { 'x-api-key': makeApiKey(randomBytes) } })).toMatchObject(away)
+  })
+
+  test('a cell that comes here before the catalog knows of it is asked for there', async () => {
+    const at = await serve(owner)
+    const { ownerOf } = owner.ownership
+    const asked = async () => {
+      owner.give('moving')
+      const waits = Promise.withResolvers<void>()
+      Object.assign(owner.ownership, {
+        ownerOf: (cellId: string) => {
+          waits.resolve()
+          return ownerOf(cellId)
+        },
+      })
+      const got = ask('/v1/databases/5f5e3f1e-0000-4000-8000-00000000000c', { at })
+      await waits.promise
+      owner.give('here')
+      return await got
+    }
+    expect((await asked()).status).toBe(404)
+    expect(owner.catchUps).toBe(1)
+    owner.lacksChanges = true
+    expect(await asked()).toMatchObject({ status: 503, json: { code: 'cluster_unavailable' } })
+  })
+
   test('a name that was freed there can be taken here', async () => {
     const at = await serve(owner)
     const { id } = bench.store.createCell({ accountId: bench.accountId, name: 'acme' })
