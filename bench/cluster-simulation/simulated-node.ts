@@ -160,7 +160,6 @@ export class SimulatedNode {
         void published.then(() => {
           for (const each of addresses.ids) tell(each)
         }),
-      taken: () => {},
       clock,
       random,
       log,
@@ -176,6 +175,7 @@ export class SimulatedNode {
       seenVersion: () => this.catalog.version,
       busyCells: () => this.ownership.ranges.reduce((sum, range) => sum + cluster.busyIn(range), 0),
       stamps: this.ownership,
+      backedUpTo: () => clock.now(),
       headSeen: (head) => {
         if (head.version > this.catalog.version || head.incarnation !== head.server)
           this.catalog.catchUp().catch(() => {})

@@ -83,6 +83,10 @@ export class SimulatedConnection implements NodeTable {
     return this.statement('remove', () => this.postgres.table.remove(...args))
   }
 
+  taken(): ReturnType<NodeTable['taken']> {
+    return this.statement('taken', () => this.postgres.table.taken())
+  }
+
   /** One round trip. @param statements that go with it @throws `cluster_unavailable` */
   async statement<T>(kind: string, run: () => T | Promise<T>, statements = 1): Promise<T> {
     this.#statements.add(kind, statements)

@@ -17,7 +17,7 @@ export interface NodeReport {
 export interface TakenNode {
   node: string
   at: string
-  /** What it acknowledged in between, except in the durability `remote`, may be lost. Null: it has no log, or it could not be read. */
+  /** What it acknowledged in between, except in the durability `remote`, may be lost. Null: it was lost before its first beat had said that. */
   lost_from: string | null
   lost_until: string
 }
@@ -59,13 +59,13 @@ interface StatusParts {
   membership: Membership | undefined
   handovers: Handovers
   reportOf(node: NodeRow): Promise<NodeReport | null>
-  takenOver: TakenNode[]
 }
 
 /** Asks PostgreSQL and all nodes. */
 export async function statusOf(parts: StatusParts): Promise<ClusterStatus> {
-  const { node: self, assignment, catalogVersion, table, membership, handovers, reportOf, takenOver } = parts
+  const { node: self, assignment, catalogVersion, table, membership, handovers, reportOf } = parts
   const listed = await table.list().catch(() => undefined)
+  const taken = await table.taken().catch(() => [])
   // A node that does not watch may have looked some time ago.
   if (listed !== undefined) membership?.watcher.saw(listed.nodes, listed.head.server)
   const nodes = listed?.nodes ?? membership?.nodes ?? []
@@ -87,10 +87,19 @@ export async function statusOf(parts: StatusParts): Promise<ClusterStatus> {
         busy_cells: node.busyCells,
         silent_ms: Math.round(membership?.watcher.silentMs(node.id) ?? 0),
         behind: Math.max(0, head - (node.id === self ? catalogVersion : node.seenVersion)),
-        started_at: new Date(node.startedAt).toISOString(),
+        started_at: timeOf(node.startedAt),
         report: await reportOf(node),
       })),
     ),
-    taken_over: takenOver,
+    taken_over: taken.map(({ id, at, backedUpTo }) => ({
+      node: id,
+      at: timeOf(at),
+      lost_from: backedUpTo === null ? null : timeOf(backedUpTo),
+      lost_until: timeOf(at),
+    })),
   }
+}
+
+function timeOf(epochMs: number): string {
+  return new Date(epochMs).toISOString()
 }

@@ -7,7 +7,6 @@ import type { Log } from '../base/log.ts'
 import type { ClusterOwnership } from './assignment/cluster-ownership.ts'
 import type { Handovers } from './assignment/handovers.ts'
 import type { Mover } from './assignment/mover.ts'
-import type { TakenNode } from './cluster-status.ts'
 import { Caretaker } from './membership/caretaker.ts'
 import { ForeignPrefix } from './membership/foreign-prefix.ts'
 import type { LeaseTimes } from './membership/lease.ts'
@@ -32,8 +31,6 @@ interface CaretakerOfNode {
   nodes(): readonly NodeRow[]
   /** The ranges of a lost node have other owners. @param published once the catalog says so */
   reassigned(published: Promise<void>): void
-  /** A node was taken over. */
-  taken(node: TakenNode): void
   clock: Clock
   random: () => number
   log: Log
@@ -60,15 +57,6 @@ export function newCaretaker(parts: CaretakerOfNode): Caretaker {
       const heirs = await handovers.heirs(parts.isHeir(), row?.busyCells ?? 0)
       const { published } = await mover.takeOver({ id: node, prefix }, end, heirs)
       parts.reassigned(published)
-      const at = new Date(clock.now()).toISOString()
-      const completeTo = await ofPrefix(prefix)
-        .completeTo(end.lastLog, parts.storeId)
-        .catch((err: unknown) => {
-          log.warn({ err, node }, 'could not read up to when a lost node has stored what it acknowledged')
-          return undefined
-        })
-      const lost_from = completeTo === undefined ? null : new Date(completeTo).toISOString()
-      parts.taken({ node, at, lost_from, lost_until: at })
     },
   })
   return new Caretaker({

@@ -1,3 +1,4 @@
+import type { ShippingStatus } from '../backup/shipping/shipping-status.ts'
 import type { Assignment } from '../catalog/assignment/assignment.ts'
 import { CellError } from '../errors.ts'
 import type { ClusterPeers, InternalRoutes, Peer } from '../http/forwarding/cluster-peers.ts'
@@ -14,7 +15,7 @@ import { Handovers } from './assignment/handovers.ts'
 import { Leveling } from './assignment/leveling.ts'
 import { Mover } from './assignment/mover.ts'
 import { CatalogFreshness } from './catalog-freshness.ts'
-import { type ClusterStatus, type NodeReport, statusOf, type TakenNode } from './cluster-status.ts'
+import { type ClusterStatus, type NodeReport, statusOf } from './cluster-status.ts'
 import { Addresses } from './membership/addresses.ts'
 import type { Caretaker } from './membership/caretaker.ts'
 import { fenceForgotten } from './membership/forgotten-nodes.ts'
@@ -42,7 +43,6 @@ import type { PreparedDirectory } from './start/prepare-directory.ts'
 export type { ClusterSettings }
 
 const BUSY_MAX = 10_000
-const TAKEN_KEPT = 20
 const LEAVE_AFTER_MS = 100
 
 /** What the parts of {@link ClusterNode} are once its store is open. */
@@ -54,8 +54,8 @@ interface Attached {
   mover: Mover
   handovers: Handovers
   leveling: Leveling
-  /** How far backups are behind. Milliseconds. */
-  lagMs(): number | undefined
+  /** How far backups are behind. */
+  shipping(): ShippingStatus | undefined
 }
 
 /**
@@ -77,7 +77,6 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
   readonly #peers: Peers
   readonly #addresses: Addresses
   readonly #barrier: RevocationBarrier
-  readonly #taken: TakenNode[] = []
   readonly #busy: BusyCells
   readonly #freshness: CatalogFreshness
   #attached: Attached | undefined
@@ -178,10 +177,10 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
   /**
    * The store is open: from here on its catalog is the cluster's.
    *
-   * @param lagMs how far backups are behind
+   * @param shipping how far backups are behind
    * @throws `object_store_unavailable` if the node could not enter its prefix; `cluster_unavailable`, `invalid_setting`
    */
-  async attach(core: StoreCore, host: CellHost, lagMs: () => number | undefined): Promise<void> {
+  async attach(core: StoreCore, host: CellHost, shipping: Attached['shipping']): Promise<void> {
     const { clock, random, log } = this.#parts
     const { identity, role } = this.#prepared
     const [{ prefix }, storeId, table, times] = [identity, core.id, this.#table, this.#times]
@@ -225,7 +224,7 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
       gave: (to) => this.#tell(to),
     })
     const leveling = new Leveling({ self: identity.nodeId, handovers, clock, random, log })
-    this.#attached = { core, host, catalog, published, mover, handovers, leveling, lagMs }
+    this.#attached = { core, host, catalog, published, mover, handovers, leveling, shipping }
     core.catalog.changed.listen(() => this.#follow())
     core.guard.lost.listen(() => this.#end())
   }
@@ -256,6 +255,7 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
       seenVersion: () => catalog.version,
       busyCells: () => this.#busy.cells().length,
       stamps: this.ownership,
+      backedUpTo: () => this.#attached?.shipping()?.allBackedUpTo ?? undefined,
       headSeen: (head) => this.#headSeen(head),
       lacksAddresses: () => this.#addresses.lacks(Object.keys(this.ownership.assignment?.prefixes ?? {})),
       nodesSeen: (nodes, watcher) => {
@@ -354,7 +354,6 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
         node.id === this.#id
           ? this.#report()
           : await this.#peers.status<NodeReport>(node.address).catch(() => null),
-      takenOver: [...this.#taken],
     })
   }
 
@@ -431,10 +430,6 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
         void published.then(() => {
           for (const id of this.#addresses.ids) this.#tell(id)
         }),
-      taken: (node) => {
-        this.#taken.unshift(node)
-        this.#taken.splice(TAKEN_KEPT)
-      },
     })
   }
 
@@ -451,11 +446,11 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
   }
 
   #report(): NodeReport {
-    const { lagMs, mover } = this.#theAttached()
+    const { shipping, mover } = this.#theAttached()
     return {
       lease_ms: Math.round(this.#lease.leftMs()),
       ranges_moving: mover.moving,
-      backup_lag_ms: lagMs() ?? null,
+      backup_lag_ms: shipping()?.lagMs ?? null,
     }
   }
 

@@ -286,9 +286,9 @@ export class Shipper {
     }
   }
 
-  #caughtUp({ asOf, unreadable }: Look): void {
+  #caughtUp({ asOf, unreadable, withoutHistoryCount }: Look): void {
     if (unreadable.length > 0) return
-    this.#note({ backedUpTo: asOf })
+    this.#note({ backedUpTo: asOf, ...(withoutHistoryCount === 0 && { allBackedUpTo: asOf }) })
     this.#watch.caughtUp()
   }
 

@@ -6,7 +6,9 @@ export interface ShippingStatus {
   lastObject: string | null
   /** Everything that cells with a history committed before it is stored: epoch milliseconds. Null if not known. */
   backedUpTo: number | null
-  /** Milliseconds since then, or since the node began to ship; not less than it has been failing. */
+  /** The same of all cells: since a look that has found none without a history. */
+  allBackedUpTo: number | null
+  /** Milliseconds since `backedUpTo`, or since the node began to ship; not less than it has been failing. */
   lagMs: number
   /** Bytes of the WALs that wait to be stored, as of the last look. */
   waitingBytes: number
@@ -26,16 +28,17 @@ export interface ShippingState extends Omit<ShippingStatus, 'lagMs'> {
 
 /** Before the first tick. @param startedAt epoch milliseconds */
 export function notBegun(startedAt: number): ShippingState {
-  const none = { lastObject: null, backedUpTo: null, failingSince: null }
+  const none = { lastObject: null, backedUpTo: null, allBackedUpTo: null, failingSince: null }
   return { ...none, startedAt, waitingBytes: 0, withoutHistory: 0, objects: 0, bytes: 0 }
 }
 
 /** @param now epoch milliseconds. What is later says nothing: the clock was ahead, and was put right */
 export function shippingStatus({ startedAt, ...state }: ShippingState, now: number): ShippingStatus {
-  const known = state.backedUpTo
-  const backedUpTo = known !== null && known <= now ? known : null
+  const [backedUpTo, allBackedUpTo] = [state.backedUpTo, state.allBackedUpTo].map((known) =>
+    known !== null && known <= now ? known : null,
+  ) as [number | null, number | null]
   const since = Math.min(backedUpTo ?? startedAt, state.failingSince ?? now, now)
-  return { ...state, backedUpTo, lagMs: now - since }
+  return { ...state, backedUpTo, allBackedUpTo, lagMs: now - since }
 }
 
 /** Each cut of a version puts a cell's line of time a millisecond ahead of what was committed. */

@@ -100,7 +100,7 @@ async function openMember(
     store = await openStore(flags, parts, cluster.ownership)
     const { core, service, metrics } = store
     if (service.host === undefined) throw new CellError('internal', 'A node has an object store.')
-    await cluster.attach(core, service.host, () => metrics().backups?.shipping?.lagMs)
+    await cluster.attach(core, service.host, () => metrics().backups?.shipping)
     return { core, service, metrics, cluster, close }
   } catch (error) {
     await close(flags.drain)

@@ -37,7 +37,7 @@ export interface MoverParts {
  *
  *     served ──release──▶ released ──put assign/<n>──▶ reassigned ──publish──▶ forgotten
  *        ▲                   │ the number is another's, and the ranges are still here: the next number
- *        └───────────────────┘ the release failed, and nothing was put
+ *        └───────────────────┘ the release failed, or the target was taken over, and nothing was put
  *
  * Once a PUT was tried, nothing goes back: it may still be stored, and then the ranges are another node's (C5).
  */
@@ -148,6 +148,9 @@ export class Mover {
     if (going.length === 0 || target.id === self) return undefined
     this.#moving = going.length
     const spans = toSpans(going)
+    const ownsSome = ({ prefixes }: Assignment) => prefixes[target.id] !== undefined
+    const isOwner = ownership.assignment !== undefined && ownsSome(ownership.assignment)
+    let isLost = false
     let put: Assignment
     try {
       // A release stores versions, also of cells that have only just come.
@@ -159,6 +162,9 @@ export class Mover {
         },
       })
       put = await this.#put((newest) => {
+        // Others have taken all that it had: what it got now, nobody would have until they look after it again.
+        isLost = isOwner && !ownsSome(newest)
+        if (isLost) return undefined
         const owners = ownersOf(newest)
         const moves = toSpans(going.filter((range) => owners[range] === self)).map(
           (span): Move => ({ ...span, node: target.id, prefix: target.prefix, end }),
@@ -174,7 +180,10 @@ export class Mover {
       this.#moving = 0
     }
     this.learn(put)
-    return { count: going.length, put }
+    if (!isLost) return { count: going.length, put }
+    ownership.keep(going)
+    host.resume(spans)
+    return undefined
   }
 
   /**

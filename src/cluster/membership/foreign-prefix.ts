@@ -2,10 +2,8 @@ import { randomUUID } from 'node:crypto'
 import { readTail } from '../../backup/fence/fence-tail.ts'
 import { encodeRecord, type HolderPlace, holderState } from '../../backup/fence/holder-record.ts'
 import { bufferBody, type ObjectStore } from '../../backup/object-store/object-store.ts'
-import { completeTo } from '../../backup/shipping/log/log-manifest.ts'
 import { findLastLog } from '../../backup/shipping/stored/last-log.ts'
-import { readLogManifest } from '../../backup/shipping/stored/stored-log.ts'
-import { fenceKey, type LogNumber, logKey } from '../../backup/versions/object-keys.ts'
+import { fenceKey, type LogNumber } from '../../backup/versions/object-keys.ts'
 import type { Clock } from '../../base/clock.ts'
 import { isCellError } from '../../errors.ts'
 
@@ -56,25 +54,5 @@ export class ForeignPrefix {
    */
   async lastLog(fence: number): Promise<LogNumber | null> {
     return (await findLastLog(this.#store, fence - 1)) ?? null
-  }
-
-  /**
-   * Up to when all that the node's cells had committed is in its log, in epoch milliseconds.
-   *
-   * @param lastLog what {@link lastLog} returned
-   * @returns undefined if it has none @throws `backup_corrupt`, what the object store throws
-   */
-  async completeTo(lastLog: LogNumber | null, storeId: string): Promise<number | undefined> {
-    let from: number | undefined
-    for (let key = lastLog && logKey(lastLog); key; ) {
-      const stored = await this.#store.head(key)
-      if (stored === undefined) break
-      const { manifest } = await readLogManifest(this.#store, { key, sizeBytes: stored.size }, storeId)
-      const complete = completeTo(manifest)
-      if (complete !== undefined) return complete
-      from = manifest.from
-      key = manifest.previous?.key ?? null
-    }
-    return from
   }
 }

@@ -44,6 +44,8 @@ export interface MembershipParts {
   /** Its cells that were used of late. */
   busyCells(): number
   stamps: StampBounds
+  /** As `Beat.backedUpTo`. */
+  backedUpTo(): number | undefined
   /** Called after each beat: the catalog may have gone on. */
   headSeen(head: HeadSeen): void
   /** Whether it is not known where some nodes are that have cells: then a beat is followed by a look at all nodes. */
@@ -153,7 +155,7 @@ export class Membership {
   }
 
   async #beat(): Promise<void> {
-    const { self, table, guard, times, clock, stamps, seenVersion, busyCells } = this.#parts
+    const { self, table, guard, times, clock, stamps, seenVersion, busyCells, backedUpTo } = this.#parts
     const { headSeen, lacksAddresses, nodesSeen } = this.#parts
     const startedAt = momentOf(clock)
     const stampBound = stamps.nextStampBound(clock.now())
@@ -164,6 +166,7 @@ export class Membership {
       seenVersion: seenVersion(),
       stampBound,
       busyCells: busyCells(),
+      backedUpTo: backedUpTo(),
     })
     if (!this.#isMember) return
     if (head === undefined) {

@@ -34,7 +34,20 @@ export interface HeadSeen {
 }
 
 /** What a beat writes. */
-export type Beat = Pick<NodeRow, 'id' | 'epoch' | 'counter' | 'seenVersion' | 'stampBound' | 'busyCells'>
+export interface Beat
+  extends Pick<NodeRow, 'id' | 'epoch' | 'counter' | 'seenVersion' | 'stampBound' | 'busyCells'> {
+  /** Epoch milliseconds: all that its cells had committed by then is in the bucket. Undefined: what it has said before still holds. */
+  backedUpTo?: number | undefined
+}
+
+/** A node whose cells others have taken. */
+export interface TakenRow {
+  id: string
+  /** Epoch milliseconds, by the taker's clock. */
+  at: number
+  /** As its last beat has said; null if none has. */
+  backedUpTo: number | null
+}
 
 /** Which beat of a node was the last that a watcher has seen, and from which server. */
 export type WatchedBeat = Pick<NodeRow, 'id' | 'epoch' | 'counter'> & { server: string }
@@ -58,6 +71,8 @@ export interface NodeTable {
   declareDead(watched: WatchedBeat): Promise<boolean>
   /** The node hands its ranges over, and gets no new ones. */
   setLeaving(id: string, epoch: number, leaving: boolean): Promise<void>
-  /** Nobody needs to know of it any more. */
-  remove(id: string, epoch: number): Promise<void>
+  /** It has nothing any more. @param takenAt others have taken what it had, at that time: {@link taken} tells of it from then on */
+  remove(id: string, epoch: number, takenAt?: number): Promise<void>
+  /** The newest first, some only. */
+  taken(): Promise<TakenRow[]>
 }

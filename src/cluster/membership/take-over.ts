@@ -89,7 +89,7 @@ export class TakeOver {
     const lastLog = await prefix.lastLog(fence)
     if (!(await this.#isStillDead(node, server))) return false
     await reassign({ node: node.id, lastLog, stampBound: node.stampBound })
-    await table.remove(node.id, node.epoch)
+    await table.remove(node.id, node.epoch, clock.now())
     log.warn({ node: node.id, lastLog }, 'a node was taken over: others have its cells')
     return true
   }

@@ -1,5 +1,15 @@
-import type { Beat, HeadSeen, NodeRow, NodeState, NodeTable, WatchedBeat } from '../membership/node-table.ts'
+import type {
+  Beat,
+  HeadSeen,
+  NodeRow,
+  NodeState,
+  NodeTable,
+  TakenRow,
+  WatchedBeat,
+} from '../membership/node-table.ts'
 import type { Database } from './database.ts'
+
+const TAKEN_KEPT = 20
 
 interface StoredNode {
   id: string
@@ -49,14 +59,16 @@ export class PostgresNodeTable implements NodeTable {
     seenVersion,
     stampBound,
     busyCells,
+    backedUpTo,
   }: Beat): Promise<HeadSeen | undefined> {
     const [answer] = await this.#database.query<StoredHead & { beaten: boolean }>(
       `WITH beaten AS (
-         UPDATE cellstore.nodes SET counter = $3, seen_version = $4, stamp_bound = $5, busy_cells = $6
+         UPDATE cellstore.nodes SET counter = $3, seen_version = $4, stamp_bound = $5, busy_cells = $6,
+           backed_up_to = coalesce($7, backed_up_to)
          WHERE id = $1 AND epoch = $2 AND state <> 'dead' RETURNING 1
        )
        SELECT ${this.#head}, EXISTS (SELECT 1 FROM beaten) AS beaten FROM cellstore.cluster WHERE id = 1`,
-      [id, epoch, counter, seenVersion, stampBound, busyCells],
+      [id, epoch, counter, seenVersion, stampBound, busyCells, backedUpTo ?? null],
     )
     return answer?.beaten === true ? headOf(answer) : undefined
   }
@@ -89,8 +101,29 @@ export class PostgresNodeTable implements NodeTable {
     )
   }
 
-  async remove(id: string, epoch: number): Promise<void> {
-    await this.#database.query('DELETE FROM cellstore.nodes WHERE id = $1 AND epoch = $2', [id, epoch])
+  async remove(id: string, epoch: number, takenAt?: number): Promise<void> {
+    const removes = 'DELETE FROM cellstore.nodes WHERE id = $1 AND epoch = $2'
+    if (takenAt === undefined) {
+      await this.#database.query(removes, [id, epoch])
+      return
+    }
+    // A second taker of one node changes nothing: what it had was taken before. A time by a clock that was ahead says nothing.
+    await this.#database.query(
+      `WITH removed AS (${removes} RETURNING backed_up_to),
+       old AS (DELETE FROM cellstore.taken_over WHERE at < (
+         SELECT min(at) FROM (SELECT at FROM cellstore.taken_over ORDER BY at DESC LIMIT ${TAKEN_KEPT}) AS kept
+       ))
+       INSERT INTO cellstore.taken_over (node, at, backed_up_to)
+         VALUES ($1, $3, (SELECT backed_up_to FROM removed WHERE backed_up_to <= $3))
+       ON CONFLICT DO NOTHING`,
+      [id, epoch, takenAt],
+    )
+  }
+
+  async taken(): Promise<TakenRow[]> {
+    return await this.#database.query<TakenRow>(
+      `SELECT node AS id, at, backed_up_to AS "backedUpTo" FROM cellstore.taken_over ORDER BY at DESC LIMIT ${TAKEN_KEPT}`,
+    )
   }
 
   /** Columns of `cluster`. */

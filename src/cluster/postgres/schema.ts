@@ -16,6 +16,7 @@ const TRIES_MAX = 20
  * - `versions` gives each change a random id: a node whose catalog has another one at the same version comes from a history that
  *   PostgreSQL has lost.
  * - `nodes` are the members.
+ * - `taken_over` are the nodes whose cells others have taken.
  */
 const MIGRATIONS: readonly string[] = [
   `
@@ -46,6 +47,14 @@ const MIGRATIONS: readonly string[] = [
     busy_cells BIGINT NOT NULL DEFAULT 0,
     handed_in TEXT, -- the incarnation to which it has handed in what it had beyond the head
     started_at BIGINT NOT NULL -- epoch milliseconds
+  );
+  `,
+  `
+  ALTER TABLE cellstore.nodes ADD COLUMN backed_up_to BIGINT;
+  CREATE TABLE cellstore.taken_over (
+    node TEXT NOT NULL PRIMARY KEY,
+    at BIGINT NOT NULL,
+    backed_up_to BIGINT -- both in epoch milliseconds
   );
   `,
 ]

@@ -1,3 +1,4 @@
+import fs from 'node:fs'
 import { FIRST_KEY_PENDING } from '../../auth/first-key.ts'
 import type { ObjectStore } from '../../backup/object-store/object-store.ts'
 import { readIdentity } from '../../backup/versions/identity/store-identity.ts'
@@ -124,6 +125,8 @@ async function newStore(parts: DirectoryParts): Promise<PreparedDirectory> {
 }
 
 async function newReplica(parts: DirectoryParts, storeId: string): Promise<NodeIdentity> {
+  // What an earlier node has stored from here is under its own prefix: the new one would look as if it was emptied.
+  fs.rmSync(parts.paths.objectStore, { force: true })
   const identity = newNodeIdentity()
   await writeNodeIdentity(parts.paths, identity)
   writeCatalog(parts, storeId, {})

@@ -59,6 +59,34 @@ describe('Shipping', () => {
     await node.stop()
   })
 
+  test('what all cells had committed is stored only once a whole look has found none without a history', async () => {
+    const failing = new FailingStore(place.objects)
+    const node = place.node(failing)
+    const { cells, shipper, fence } = node
+    const cell = node.newCell()
+    const all = () => shipper.state.allBackedUpTo
+    cells.withoutHistory = [cell.cellId]
+    await node.start()
+    await node.pass(0)
+    expect([shipper.state.backedUpTo, all()]).toEqual([fence.clock.now(), null])
+    // Its first version was cut before that look, and is stored after it. What came between waits.
+    cell.commit()
+    cells.withoutHistory = []
+    failing.forGood = true
+    failing.failFromHere(1, (call, key) => call === 'put' && key.startsWith('log/'))
+    await node.pass(10_000)
+    expect([shipper.state.withoutHistory, shipper.state.backedUpTo === null, all()]).toEqual([0, false, null])
+    failing.failAt = 0
+    await node.pass(60_000)
+    expect(all()).toBe(shipper.state.backedUpTo)
+    const known = all()
+    cells.withoutHistory = [cell.cellId]
+    await node.pass(10_000)
+    expect(all()).toBe(known)
+    expect(shipper.state.backedUpTo).toBeGreaterThan(known as number)
+    await node.stop()
+  })
+
   test('goes on at once if one object has no room for all', async () => {
     const node = place.node()
     const cells = upTo(5).map(() => node.newCell())

@@ -269,6 +269,29 @@ describe('what a lost node had', () => {
     const owners = ownersOf((await log.newest()) as Assignment)
     expect(owners.slice(0, 4)).toEqual(['a', 'a', 'c', 'a'])
   })
+
+  test.each(['the mover', 'another node'])(
+    'a move to it that is under way gives it nothing more, and the ranges are served on: taken by %s',
+    async (who) => {
+      const log = new AssignmentLog(store, systemClock)
+      await log.put(first())
+      const [a, c] = [await newNode('a'), await newNode('c')]
+      a.mover.learn((await log.newest()) as Assignment)
+      await turnOfTheLoop()
+      await a.mover.move([0, 1], B)
+      const taker = who === 'the mover' ? a : c
+      a.parts.prepare = async () => {
+        const all = (ranges: readonly number[]) => new Map([[{ id: 'a', prefix: '' }, ranges]])
+        await taker.mover.takeOver(B, { lastLog: null, stampBound: 5 }, all)
+      }
+      expect(await a.mover.move([2], B)).toBe(0)
+      expect(a.calls).toContain('resume 1 from 2')
+      const newest = (await log.newest()) as Assignment
+      expect([newest.n, new Set(ownersOf(newest))]).toEqual([3, new Set(['a'])])
+      await turnOfTheLoop()
+      expect(['000', '001', '002'].map((id) => a.ownership.isHere(id))).toEqual([true, true, true])
+    },
+  )
 })
 
 test('an older assignment is not gone back to (C6)', async () => {

@@ -58,6 +58,7 @@ function newNode(table: MemoryNodeTable, clock: SteppedClock, id = 'a', epoch = 
     seenVersion: () => 7,
     busyCells: () => 3,
     stamps,
+    backedUpTo: () => undefined,
     headSeen: () => {},
     lacksAddresses: () => isStrange.some((each) => each === id),
     nodesSeen: () => {},

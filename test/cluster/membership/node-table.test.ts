@@ -60,6 +60,30 @@ function contract(open: () => Promise<{ table: NodeTable }>): void {
     await table.remove('a', 3)
     expect((await table.list()).nodes).toEqual([])
     expect(await table.beat(BEAT)).toBeUndefined()
+    expect(await table.taken()).toEqual([])
+  })
+
+  test('one whose cells were taken stays known, with what it has said last of its backups; a second taker changes nothing', async () => {
+    const { table } = await open()
+    await table.join(NODE)
+    await table.beat({ ...BEAT, backedUpTo: 60 })
+    // A beat that does not know takes nothing back, nor does a new start.
+    await table.beat({ ...BEAT, counter: 2 })
+    await table.join({ ...NODE, epoch: 4 })
+    await table.beat({ ...BEAT, epoch: 4 })
+    await table.remove('a', 4, 100)
+    await table.remove('a', 4, 200)
+    expect(await table.taken()).toEqual([{ id: 'a', at: 100, backedUpTo: 60 }])
+    // Its clock was ahead, and was put right before it could say another time.
+    await table.join({ ...NODE, id: 'c' })
+    await table.beat({ ...BEAT, id: 'c', backedUpTo: 301 })
+    await table.remove('c', 3, 300)
+    expect((await table.taken())[0]).toEqual({ id: 'c', at: 300, backedUpTo: null })
+    for (let i = 0; i < 30; i++) {
+      await table.join({ ...NODE, id: `b${i}` })
+      await table.remove(`b${i}`, 3, 1_000 + i)
+    }
+    expect((await table.taken())[0]).toEqual({ id: 'b29', at: 1_029, backedUpTo: null })
   })
 }
 

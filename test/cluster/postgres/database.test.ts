@@ -22,7 +22,7 @@ describe.skipIf(!hasPostgres)('the PostgreSQL of a cluster', () => {
     const nodes = await Promise.all(Array.from({ length: 8 }, () => Database.connect(url)))
     const heads = await Promise.all(nodes.map((node) => node.query('SELECT * FROM cellstore.cluster')))
     expect(heads[0]).toMatchObject([
-      { schema_version: 1, version: 0, secret: expect.stringMatching(/^\w{64}$/) },
+      { schema_version: 2, version: 0, secret: expect.stringMatching(/^\w{64}$/) },
     ])
     for (const head of heads) expect(head).toEqual(heads[0])
     for (const node of nodes) await node.close()

@@ -39,9 +39,11 @@ export class CellClients {
       node.request('POST', '/v1/databases', { key: cluster.key, body: {} }),
     )
     const clients = new CellClients(cluster, String(made.body['id']), random)
-    const sql = 'CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER NOT NULL)'
+    const sql = 'CREATE TABLE IF NOT EXISTS t (id INTEGER PRIMARY KEY, n INTEGER NOT NULL)'
     await untilDone(clients.id, () => clients.#ask(node, 'POST', '/sql', { sql }))
     await untilDone(clients.id, () => clients.#ask(node, 'PUT', '/kv/register', { value: '0' }))
+    // A node that is lost takes only appends and swaps along.
+    await untilDone(clients.id, () => clients.#ask(node, 'POST', '/backup'))
     return clients
   }
 
@@ -146,7 +148,7 @@ export class CellClients {
     if (status >= 200 && status < 300) this.#successes.push(performance.now())
     const isExpected = status < 300 || REFUSED.has(status) || (status === 412 && method === 'PUT')
     if (!isExpected)
-      this.odd.push(`${node.name} ${method} ${route}: ${status} ${JSON.stringify(answer.body)}`)
+      this.odd.push(`${new Date().toISOString()} ${node.name} ${method} ${route}: ${status} ${JSON.stringify(answer.body)}`)
     return answer
   }
 }

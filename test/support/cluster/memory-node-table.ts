@@ -3,6 +3,7 @@ import type {
   HeadSeen,
   NodeRow,
   NodeTable,
+  TakenRow,
   WatchedBeat,
 } from '../../../src/cluster/membership/node-table.ts'
 import { CellError } from '../../../src/errors.ts'
@@ -10,6 +11,8 @@ import { CellError } from '../../../src/errors.ts'
 /** The table of nodes in memory, shared by the nodes of a test. It can be away, and it can forget. */
 export class MemoryNodeTable implements NodeTable {
   rows = new Map<string, NodeRow>()
+  readonly #backedUpTo = new Map<string, number>()
+  readonly #taken: TakenRow[] = []
   version = 1
   incarnation = 'server-1'
   server = 'server-1'
@@ -26,11 +29,12 @@ export class MemoryNodeTable implements NodeTable {
     return { stampBound }
   }
 
-  async beat({ id, epoch, ...beat }: Beat): Promise<HeadSeen | undefined> {
+  async beat({ id, epoch, backedUpTo, ...beat }: Beat): Promise<HeadSeen | undefined> {
     this.#assertHere()
     const row = this.rows.get(id)
     if (row === undefined || row.epoch !== epoch || row.state === 'dead') return undefined
     this.rows.set(id, { ...row, ...beat })
+    if (backedUpTo !== undefined) this.#backedUpTo.set(id, backedUpTo)
     await this.beaten({ id, epoch, ...beat })
     return this.#head
   }
@@ -57,9 +61,17 @@ export class MemoryNodeTable implements NodeTable {
       this.rows.set(id, { ...row, state: leaving ? 'leaving' : 'alive' })
   }
 
-  async remove(id: string, epoch: number): Promise<void> {
+  async remove(id: string, epoch: number, takenAt?: number): Promise<void> {
     this.#assertHere()
-    if (this.rows.get(id)?.epoch === epoch) this.rows.delete(id)
+    const isThere = this.rows.get(id)?.epoch === epoch
+    if (isThere) this.rows.delete(id)
+    if (takenAt === undefined || this.#taken.some((each) => each.id === id)) return
+    const known = (isThere ? this.#backedUpTo.get(id) : undefined) ?? takenAt + 1
+    this.#taken.unshift({ id, at: takenAt, backedUpTo: known <= takenAt ? known : null })
+  }
+
+  async taken(): Promise<TakenRow[]> {
+    return [...this.#taken]
   }
 
   get #head(): HeadSeen {

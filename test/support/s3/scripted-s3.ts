@@ -37,6 +37,8 @@ interface StoredObject {
   bytes: Buffer
   metadata: Record<string, string>
   etag: string
+  /** An object that a test has put there is as old as can be. */
+  modified?: Date
 }
 
 interface StoredUpload {
@@ -162,7 +164,7 @@ export class ScriptedS3 {
       if (this.conditions === 'honoured' && this.objects.has(key)) return failure(412, 'PreconditionFailed')
     }
     const etag = `"${createHash('md5').update(bytes).digest('hex')}"`
-    this.objects.set(key, { bytes, metadata, etag })
+    this.objects.set(key, { bytes, metadata, etag, modified: new Date() })
     return { status: 200, headers: { etag } }
   }
 
@@ -212,11 +214,12 @@ export class ScriptedS3 {
       .sort(compare)
     const page = keys.slice(0, this.pageSize)
     const contents = page.map((key) => {
-      const size = element('Size', String(this.objects.get(key)?.bytes.length))
+      const { bytes, modified = new Date(0) } = this.objects.get(key) as StoredObject
+      const size = element('Size', String(bytes.length))
       return element(
         'Contents',
         element('Key', escaped(key)) + size,
-        element('LastModified', new Date(0).toISOString()),
+        element('LastModified', modified.toISOString()),
       )
     })
     const isTruncated = keys.length > page.length
