@@ -20,6 +20,10 @@ function signal(pid: number, name: NodeJS.Signals): void {
   }
 }
 
+export function isRunning(pid: number): boolean {
+  return tree(pid).length > 0
+}
+
 /** Takes the processors from a process and all that it started. */
 export function stall(pid: number): void {
   signal(pid, 'SIGSTOP')

@@ -54,7 +54,7 @@ function absences(rows: readonly Row[]): string[] {
         has.add(name)
         continue
       }
-      const reason = `${name}: *absent, because ${outcome.absent}*`
+      const reason = `${name}: *absent, because ${outcome.absent.replace(/\s+/g, ' ')}*`
       missing.set(reason, [...(missing.get(reason) ?? []), [row.what, size(row)].filter(Boolean).join(', ')])
     }
   return [...missing].map(([reason, works]) =>

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { cpuMs } from '../http-process.ts'
 import { median } from '../side-by-side.ts'
-import { resume, stall } from './processes.ts'
+import { isRunning, resume, stall } from './processes.ts'
 import type { Measured, Outcome } from './results.ts'
 
 /** Who takes part in a row. */
@@ -50,7 +50,10 @@ export async function takeTurns<C extends Contender>(
     try {
       return await bounded(run(), turnMsMax)
     } catch (error) {
-      absent.set(contender, `it failed: ${(error as Error).message}`)
+      const { message } = error as Error
+      const ended =
+        contender.pid !== undefined && !isRunning(contender.pid) ? 'its process ended' : 'it failed'
+      absent.set(contender, `${ended}: ${message}`)
       return undefined
     } finally {
       // It may have been started again.

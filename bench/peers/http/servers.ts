@@ -30,7 +30,7 @@ export class ServerContender implements Contender {
   readonly version: string
   readonly #peer: HttpPeer
   readonly #directory: string
-  readonly #client = new Client()
+  #client = new Client()
   server: HttpServer
 
   private constructor(name: string, peer: HttpPeer, directory: string, server: HttpServer) {
@@ -85,8 +85,15 @@ export class ServerContender implements Contender {
     if (asked[0]?.host !== undefined) load.hosts = each.map(({ host = '' }) => host)
     if (body !== undefined) load.body = body
     if (perSecond !== undefined) load.perSecond = perSecond
-    const { rate, count, median, p99 } = await this.#client.run(load)
-    return { value: rate, count, p50: median, p99 }
+    try {
+      const { rate, count, median, p99 } = await this.#client.run(load)
+      return { value: rate, count, p50: median, p99 }
+    } catch (error) {
+      // It has ended, since its other connections still asked.
+      this.#client.stop()
+      this.#client = new Client()
+      throw error
+    }
   }
 }
 
