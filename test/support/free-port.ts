@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import net from 'node:net'
 
-/** Below what Linux gives to outgoing connections: one of those would take the port of a server that is down for a moment. */
-const [LOWEST, HIGHEST] = [10_000, 32_000]
+/** Above the ports that fetch refuses, and below what Linux gives to outgoing connections: one of those would take the port of a server that is down for a moment. */
+const [LOWEST, HIGHEST] = [10_100, 32_000]
 let next = LOWEST + ((process.pid * 61) % (HIGHEST - LOWEST))
 
 /** A port of this machine where nobody listens. */
