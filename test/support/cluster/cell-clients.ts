@@ -148,7 +148,9 @@ export class CellClients {
     if (status >= 200 && status < 300) this.#successes.push(performance.now())
     const isExpected = status < 300 || REFUSED.has(status) || (status === 412 && method === 'PUT')
     if (!isExpected)
-      this.odd.push(`${new Date().toISOString()} ${node.name} ${method} ${route}: ${status} ${JSON.stringify(answer.body)}`)
+      this.odd.push(
+        `${new Date().toISOString()} ${node.name} ${method} ${route}: ${status} ${JSON.stringify(answer.body)}`,
+      )
     return answer
   }
 }
