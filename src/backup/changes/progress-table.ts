@@ -99,6 +99,13 @@ interface BackupLag {
   oldestChangeAt: number | null
 }
 
+/** A cell that has changed since its newest backup. */
+export interface ChangedCell {
+  cellId: string
+  /** Of the first change, or before it; null if not known. Epoch milliseconds. */
+  changedAt: number | null
+}
+
 /** The table of {@link BackupProgress} rows in the local state. */
 export class BackupProgressTable {
   readonly #state: LocalState
@@ -244,11 +251,13 @@ export class BackupProgressTable {
   }
 
   /** The cells that have changed and have no history: what they committed is stored with their next version. */
-  changedWithoutHistory(): string[] {
+  changedWithoutHistory(): ChangedCell[] {
     return this.#state
-      .prepare("SELECT cell_id FROM backup_progress WHERE dirty AND NOT coalesce(history ->> 'isStored', 0)")
-      .pluck()
-      .all() as string[]
+      .prepare(
+        `SELECT cell_id AS cellId, coalesce(changed_at, last_backup_at) AS changedAt
+        FROM backup_progress WHERE dirty AND NOT coalesce(history ->> 'isStored', 0)`,
+      )
+      .all() as ChangedCell[]
   }
 
   /** Some of the cells that have a history. @param after the last id of the page before */

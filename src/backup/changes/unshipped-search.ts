@@ -6,7 +6,7 @@ import { fingerprintOf } from './file-fingerprint.ts'
 import { isUntouchedSince, unshippedSegments } from './history.ts'
 import { among, type CollectedLook, type CollectLimits } from './log/cell-log.ts'
 import { Segments } from './log/segments.ts'
-import type { BackupProgressTable } from './progress-table.ts'
+import type { BackupProgressTable, ChangedCell } from './progress-table.ts'
 
 export interface UnshippedSearchParts {
   /** False: nothing is shipped, and nothing is looked for. */
@@ -80,23 +80,27 @@ export class UnshippedSearch {
     const begun = this.#begun
     const sought = this.#sought()
     this.#watching.add(sought)
+    const changedBefore = this.#changedWithoutHistory()
     const collected = await collect().finally(() => this.#watching.delete(sought))
     const isOver = wasOver && this.isOver && this.#begun === begun
     const complete = { ...collected.complete }
     for (const cellId of awaited)
       if (this.#isCutShort || sought.some((may) => may(cellId))) delete complete[cellId]
     const unreadable = union(collected.unreadable, missed, this.#missed)
-    const changed = this.#changedWithoutHistory()
+    const changedCells = this.#changedWithoutHistory()
+    const changed = changedCells.map(({ cellId }) => cellId)
     const withoutHistory = union(collected.withoutHistory, historyOf ? among(changed, historyOf) : changed)
     const withoutHistoryCount = Math.max(collected.withoutHistoryCount, changed.length)
     const isAll = collected.isAll && isOver
-    return { ...collected, unreadable, withoutHistory, withoutHistoryCount, isAll, complete }
+    // Of one whose first version was stored meanwhile, what it has committed since that was cut may be nowhere yet.
+    const allAsOf = earliestOf(collected.asOf, [...changedBefore, ...changedCells])
+    return { ...collected, unreadable, withoutHistory, withoutHistoryCount, isAll, allAsOf, complete }
   }
 
   /** Of those that no process has open, too: nobody has to look at them. */
-  #changedWithoutHistory(): string[] {
+  #changedWithoutHistory(): ChangedCell[] {
     const { progress, exists } = this.#parts
-    return progress.changedWithoutHistory().filter(exists)
+    return progress.changedWithoutHistory().filter(({ cellId }) => exists(cellId))
   }
 
   /** Looks at all cells whose files show that something is not shipped. @param may which cells it can be; by default any */
@@ -218,6 +222,16 @@ export class UnshippedSearch {
       return true
     }
   }
+}
+
+/** @returns null if not known: a change later than now was noted by a clock that was ahead */
+function earliestOf(asOf: number, changed: ChangedCell[]): number | null {
+  let earliest = asOf
+  for (const { changedAt } of changed) {
+    if (changedAt === null || changedAt > asOf) return null
+    earliest = Math.min(earliest, changedAt)
+  }
+  return earliest
 }
 
 function union(...lists: Iterable<string>[]): string[] {

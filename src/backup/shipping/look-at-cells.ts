@@ -20,10 +20,7 @@ export type Outcome = 'all' | 'more' | 'later'
 
 /** What a look at the cells has found. */
 export interface Look
-  extends Pick<
-    CollectedLook,
-    'asOf' | 'withoutHistory' | 'withoutHistoryCount' | 'unreadable' | 'askedIn' | 'complete'
-  > {
+  extends Pick<CollectedLook, 'asOf' | 'allAsOf' | 'withoutHistory' | 'unreadable' | 'askedIn' | 'complete'> {
   /** What it has found. Undefined if that is nothing to store. */
   object: LogObject | undefined
   outcome: Outcome
@@ -72,8 +69,8 @@ export async function lookAtCells(parts: LookParts, needs: LookNeeds, signal: Ab
     object,
     outcome: outcomeOf({ object, ...noted }, { isWhole, hasMore }),
     asOf,
+    allAsOf: collected.allAsOf,
     withoutHistory: collected.withoutHistory,
-    withoutHistoryCount: collected.withoutHistoryCount,
     askedIn: collected.askedIn,
     complete: completeIn(object, collected),
     unreadable: [...collected.unreadable, ...noted.unreadable.map(({ cellId }) => cellId)],

@@ -286,9 +286,12 @@ export class Shipper {
     }
   }
 
-  #caughtUp({ asOf, unreadable, withoutHistoryCount }: Look): void {
+  #caughtUp({ asOf, allAsOf, unreadable }: Look): void {
     if (unreadable.length > 0) return
-    this.#note({ backedUpTo: asOf, ...(withoutHistoryCount === 0 && { allBackedUpTo: asOf }) })
+    const { allBackedUpTo: known } = this.#state
+    // What is known goes back only with the clock.
+    const isLater = allAsOf !== null && (known === null || known > asOf || allAsOf > known)
+    this.#note({ backedUpTo: asOf, ...(isLater && { allBackedUpTo: allAsOf }) })
     this.#watch.caughtUp()
   }
 

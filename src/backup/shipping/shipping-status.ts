@@ -6,7 +6,7 @@ export interface ShippingStatus {
   lastObject: string | null
   /** Everything that cells with a history committed before it is stored: epoch milliseconds. Null if not known. */
   backedUpTo: number | null
-  /** The same of all cells: since a look that has found none without a history. */
+  /** The same of all cells, also of those without a history. */
   allBackedUpTo: number | null
   /** Milliseconds since `backedUpTo`, or since the node began to ship; not less than it has been failing. */
   lagMs: number

@@ -18,6 +18,7 @@ function collected(...pieces: LogPiece[]): CollectedLogs {
     withoutHistoryCount: 1,
     unreadable: ['a third'],
     asOf: NOW,
+    allAsOf: NOW - 1,
     complete: ['cell'],
   }
 }

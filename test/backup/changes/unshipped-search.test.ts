@@ -2,6 +2,7 @@ import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import type { BackupProgress } from '../../../src/backup/changes/backup-progress.ts'
 import type { CollectedLook } from '../../../src/backup/changes/log/cell-log.ts'
+import type { ChangedCell } from '../../../src/backup/changes/progress-table.ts'
 import { UnshippedSearch } from '../../../src/backup/changes/unshipped-search.ts'
 import type { CellPaths } from '../../../src/base/files/store-paths.ts'
 import { silentLog } from '../../../src/base/log.ts'
@@ -13,11 +14,11 @@ const ROW = { history: {} } as BackupProgress
 function searchWith(
   look: (cellId: string) => Promise<void>,
   rows: () => BackupProgress[] = () => [],
-  changed: string[] = [],
+  changed: () => ChangedCell[] = () => [],
 ): UnshippedSearch {
   return new UnshippedSearch({
     isShipped: true,
-    progress: { withHistory: rows, changedWithoutHistory: () => changed },
+    progress: { withHistory: rows, changedWithoutHistory: changed },
     paths: () => ({}) as CellPaths,
     exists: () => true,
     look,
@@ -149,7 +150,7 @@ describe('The search for unshipped cells', () => {
     const search = searchWith(
       async (cellId) => void looked.push(cellId),
       () => [],
-      ['a', 'b'],
+      () => ['a', 'b'].map((cellId) => ({ cellId, changedAt: 0 })),
     )
     await search.search()
     const collected = await search.collect({}, async () => ({
@@ -160,6 +161,36 @@ describe('The search for unshipped cells', () => {
     const asked = await search.collect({ historyOf: ['b', 'c'] }, nothing)
     expect(asked).toMatchObject({ withoutHistory: ['b'], withoutHistoryCount: 2 })
     expect(looked).toEqual([])
+  })
+
+  test('says up to when all is found: also of cells without a history, of one whose first version is stored meanwhile, and not by a clock that was ahead', async () => {
+    let changed: ChangedCell[] = []
+    const search = searchWith(
+      async () => {},
+      () => [],
+      () => changed,
+    )
+    await search.search()
+    const ask = async (meanwhile = changed) => {
+      const { allAsOf } = await search.collect({}, async () => {
+        changed = meanwhile
+        return { ...(await nothing()), asOf: 100 }
+      })
+      return allAsOf
+    }
+    expect(await ask()).toBe(100)
+    changed = [
+      { cellId: 'a', changedAt: 95 },
+      { cellId: 'b', changedAt: 90 },
+    ]
+    expect(await ask()).toBe(90)
+    expect(await ask([])).toBe(90)
+    expect(await ask([{ cellId: 'c', changedAt: 98 }])).toBe(98)
+    for (const changedAt of [null, 101]) {
+      changed.push({ cellId: 'd', changedAt })
+      expect(await ask()).toBe(null)
+      changed.pop()
+    }
   })
 
   test('looks at a cell whose files cannot be read from here, and at the others', async () => {
@@ -186,6 +217,7 @@ async function nothing(): Promise<CollectedLook> {
     withoutHistoryCount: 0,
     unreadable: [],
     asOf: 0,
+    allAsOf: null,
     look: 1,
     askedIn: 1,
     complete: {},

@@ -2,6 +2,7 @@ import Database from 'better-sqlite3'
 import { describe, expect, test, vi } from 'vitest'
 import type { BackupDestination } from '../../../src/backup/archiver/backup-destination.ts'
 import { BackupProgressTable } from '../../../src/backup/changes/progress-table.ts'
+import type { ShippingStatus } from '../../../src/backup/shipping/shipping-status.ts'
 import { systemClock } from '../../../src/base/clock.ts'
 import { CellRegistry } from '../../../src/catalog/cell-registry.ts'
 import { CellError } from '../../../src/errors.ts'
@@ -49,6 +50,26 @@ describe('A store with an object store', () => {
     const logs = await storedLogs(place.folder())
     expect(logs.at(-1)?.manifest.cells.map(({ cell_id }) => cell_id)).toEqual([cell.id])
     await store.close()
+  })
+
+  test('says up to when all that cells have committed is stored also while new ones are made all the time', async () => {
+    const store = await place.create(shipped)
+    const shipping = () => store.backups.shipping as ShippingStatus
+    const made: string[] = []
+    for (let second = 0; second < 60; second++) {
+      const cell = createLedger(store)
+      made.push(cell.id)
+      addRow(cell, 'first')
+      place.clock.advance(1_000)
+      const before = made.at(-6)
+      const isStored = () => before === undefined || store.backedUpTo(before) !== null
+      await turnsUntil(isStored, 'the cell of five seconds ago has its first version')
+      const lookedUpTo = place.clock.now() - shipped.backups.maxLagMs
+      await turnsUntil(() => (shipping().backedUpTo ?? 0) >= lookedUpTo, 'a look is over')
+    }
+    const isKnown = () => (shipping().allBackedUpTo ?? 0) > place.clock.now() - 3 * shipped.backups.maxLagMs
+    await turnsUntil(isKnown, 'the time up to which all is stored is near')
+    await place.close(store)
   })
 
   test('stores a new cell within the lag that nobody has changed: a total loss brings it back, empty', async () => {

@@ -59,31 +59,41 @@ describe('Shipping', () => {
     await node.stop()
   })
 
-  test('what all cells had committed is stored only once a whole look has found none without a history', async () => {
+  test('what all cells had committed is stored up to where a look has found it, once all of that look is stored', async () => {
     const failing = new FailingStore(place.objects)
     const node = place.node(failing)
     const { cells, shipper, fence } = node
     const cell = node.newCell()
     const all = () => shipper.state.allBackedUpTo
-    cells.withoutHistory = [cell.cellId]
+    cells.allAsOf = null
     await node.start()
     await node.pass(0)
     expect([shipper.state.backedUpTo, all()]).toEqual([fence.clock.now(), null])
-    // Its first version was cut before that look, and is stored after it. What came between waits.
+    // Cells without a history have changed a second ago.
+    const changedAt = fence.clock.now() - 1_000
+    cells.allAsOf = changedAt
     cell.commit()
-    cells.withoutHistory = []
     failing.forGood = true
     failing.failFromHere(1, (call, key) => call === 'put' && key.startsWith('log/'))
     await node.pass(10_000)
-    expect([shipper.state.withoutHistory, shipper.state.backedUpTo === null, all()]).toEqual([0, false, null])
+    expect(all()).toBe(null)
     failing.failAt = 0
     await node.pass(60_000)
-    expect(all()).toBe(shipper.state.backedUpTo)
+    expect(all()).toBe(changedAt)
+    cells.allAsOf = 'as of now'
+    await node.pass(10_000)
     const known = all()
-    cells.withoutHistory = [cell.cellId]
+    expect(known).toBe(shipper.state.backedUpTo)
+    // A history has ended, and what is not in a version was changed before: all of it was shipped.
+    cells.allAsOf = changedAt
     await node.pass(10_000)
     expect(all()).toBe(known)
     expect(shipper.state.backedUpTo).toBeGreaterThan(known as number)
+    // The clock was ahead, and is put right.
+    fence.clock.step(-3_600_000)
+    cells.allAsOf = 'as of now'
+    await node.pass(10_000)
+    expect(all()).toBe(shipper.state.backedUpTo)
     await node.stop()
   })
 

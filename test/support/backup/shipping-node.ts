@@ -28,6 +28,7 @@ export class WalCells implements LogPort {
   /** Of which cells the last look was asked whether they have a history. */
   historyOf: readonly string[] | undefined
   withoutHistory: string[] = []
+  allAsOf: number | null | 'as of now' = 'as of now'
   /** Of one look, unless it asks for all. */
   cellsMax = Number.POSITIVE_INFINITY
   /** Whether there may be cells that nobody has found yet. */
@@ -84,6 +85,7 @@ export class WalCells implements LogPort {
       withoutHistoryCount: this.withoutHistory.length,
       unreadable,
       asOf,
+      allAsOf: this.allAsOf === 'as of now' ? asOf : this.allAsOf,
       complete: awaited.filter((id) => found.slice(logs.length).every(({ cellId }) => cellId !== id)),
     }
     return JSON.parse(JSON.stringify(collected))

@@ -159,6 +159,7 @@ export class ScriptedWorker implements WorkerHandle {
       withoutHistoryCount: 0,
       unreadable: [],
       asOf: 0,
+      allAsOf: null,
       complete: [],
     })
   }

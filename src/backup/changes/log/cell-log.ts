@@ -70,6 +70,8 @@ export interface CollectedLogs<Piece = LogPiece> {
   unreadable: string[]
   /** Epoch milliseconds: all that was committed before it is in `logs`, if `isAll` and `unreadable` is empty. */
   asOf: number
+  /** The same of cells without a history, too: less than `asOf` if some have changed, null if not known. */
+  allAsOf: number | null
   /** The awaited cells of which all that they had committed before the question is in `logs`, or which one of the lists above names. */
   complete: string[]
 }

@@ -54,6 +54,7 @@ export class LogCollector {
       withoutHistoryCount: 0,
       unreadable: [],
       asOf,
+      allAsOf: null,
       complete: [],
     }
     const partial = new Set<string>()

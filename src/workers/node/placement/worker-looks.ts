@@ -60,6 +60,7 @@ export class WorkerLooks {
       withoutHistoryCount: answers.reduce((sum, answer) => sum + answer.withoutHistoryCount, 0),
       unreadable: answers.flatMap(({ unreadable }) => unreadable),
       asOf: Math.min(asOf, ...answers.map((answer) => answer.asOf)),
+      allAsOf: null,
       look,
       askedIn: Math.min(look, ...known.map((each) => each.look)),
       complete: completeOf(awaited, questions, look),
