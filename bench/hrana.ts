@@ -136,7 +136,7 @@ try {
   if (program !== undefined) {
     const port = server.port + 1
     const args = ['--db-path', path.join(directory, 'sqld'), '--http-listen-addr', `127.0.0.1:${port}`]
-    const bare = await startBaseline(path.join(directory, 'bare'), 'hrana-baseline.ts')
+    const bare = await startBaseline(path.join(directory, 'bare'), { program: 'hrana-baseline.ts' })
     const bareClient = await filled(createClient({ url: `http://127.0.0.1:${bare.port}` }))
     const sqld = spawn(program, args, { stdio: 'ignore' })
     try {

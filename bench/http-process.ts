@@ -23,13 +23,19 @@ export interface Served {
   stop(): Promise<number | null>
 }
 
+/** @param logFile takes what it says of errors */
 export function startBaseline(
   directory: string,
-  program = 'http-baseline.ts',
-  ...args: string[]
+  { program = 'http-baseline.ts', args = [], logFile }: BaselineSettings = {},
 ): Promise<Served> {
   fs.mkdirSync(directory, { recursive: true })
-  return start([path.join(here, program), directory, ...args])
+  return start([path.join(here, program), directory, ...args], logFile)
+}
+
+interface BaselineSettings {
+  program?: string
+  args?: readonly string[]
+  logFile?: string
 }
 
 /**

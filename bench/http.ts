@@ -40,7 +40,10 @@ async function bare(): Promise<Contender> {
 
 /** A bare server with workers: its entries in one database, and in a thousand. */
 async function withWorkers(mode: 'bare' | 'contract'): Promise<{ one: Contender; many: Contender }> {
-  const server = await startBaseline(path.join(directory, mode), 'http-baseline-worker.ts', mode)
+  const server = await startBaseline(path.join(directory, mode), {
+    program: 'http-baseline-worker.ts',
+    args: [mode],
+  })
   running.push(server)
   const place = (database: number, key: string) =>
     mode === 'bare' ? `/${database}/${key}` : `/v1/databases/${database}/kv/${key}`

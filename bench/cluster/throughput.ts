@@ -110,7 +110,10 @@ export async function forwarded(): Promise<void> {
   const client = new Client()
   const cluster = await BenchCluster.start()
   const bare = await startBaseline(directory)
-  const proxy = await startBaseline(directory, 'cluster/bare-proxy.ts', String(bare.port))
+  const proxy = await startBaseline(directory, {
+    program: 'cluster/bare-proxy.ts',
+    args: [String(bare.port)],
+  })
   try {
     const [cell] = await createCells(cluster.node(0), 1)
     const paths = keys.map((key) => `${cell}/kv/${key}`)

