@@ -7,11 +7,13 @@ import { assertKeeps, KEYS, type ServerContender, startServers } from './servers
 const FILL = `INSERT INTO users WITH RECURSIVE ids(id) AS (SELECT 0 UNION ALL SELECT id + 1 FROM ids WHERE id < 999)
   SELECT id, 'name ' || id, id % 90, 'city ' || (id % 10) FROM ids`
 
+const INSERT = 'INSERT INTO notes (note) VALUES (?)'
+
 const WORKS: Record<string, (server: HttpServer, database: string) => Asked> = {
   GET: ({ get }, database) => get(database, 'key:$k'),
   'PUT, durable': ({ put }, database) => put(database, 'key:$k'),
   'SELECT by key': ({ sql }, database) => sql(database, SELECT, ['$k']),
-  'INSERT, durable': ({ sql }, database) => sql(database, 'INSERT INTO notes (note) VALUES (?)', [VALUE]),
+  'INSERT, durable': ({ sql }, database) => sql(database, INSERT, [VALUE]),
 }
 
 /** One database of each server, first as fast as each answers, then at half of that rate. */
@@ -80,6 +82,10 @@ async function filledDatabase(server: HttpServer): Promise<string> {
     await ask(server, server.sql(database, sql, []))
   const row = await ask(server, server.sql(database, SELECT, ['$k']))
   if (!row.includes('name 7')) throw new Error(`it does not give the row: ${row.slice(0, 200)}`)
+  // sqld and rqlite answer a statement that fails with 200.
+  await ask(server, server.sql(database, INSERT, [VALUE]))
+  const note = await ask(server, server.sql(database, 'SELECT note FROM notes', []))
+  if (!note.includes('vvvv')) throw new Error(`it does not give what was inserted: ${note.slice(0, 200)}`)
   // Reads find entries.
   for (let k = 0; k < KEYS; k++) await ask(server, server.put(database, `key:${k}`))
   return database

@@ -47,6 +47,7 @@ export async function compareLibraries(
       const able: StoreProcess[] = []
       const unable: Record<string, Outcome> = {}
       for (const each of contenders) {
+        if (each.name in absent) continue
         if ((await each.turn({ work, ms: 1 })) !== undefined) able.push(each)
         else unable[each.name] = { absent: 'it has no such operation' }
       }
@@ -61,6 +62,10 @@ export async function compareLibraries(
         unit: '/s',
         contenders: { ...measured, ...unable, ...absent },
       })
+      // A process that failed may have ended, or still be at work and answer a later row with this one's figures.
+      for (const { name } of able)
+        if ('absent' in (measured[name] as Outcome))
+          absent[name] = { absent: `it failed in a row before: ${work}` }
     }
     return rows
   } finally {
