@@ -49,7 +49,7 @@ export const COUNTS = {
   CELLSTORE_WATCH_STEPS: { test: 600, soak: 20_000, of: 'steps of work on a watched cell' },
   CELLSTORE_CLOCK_STEPS: { test: 60, soak: 1_000, of: 'steps of the clock' },
   CELLSTORE_CLUSTER_STORMS: { test: 1, soak: 20, of: 'histories of a cluster under faults' },
-  CELLSTORE_CLUSTER_RULES: { test: 1, soak: 5, of: 'rules of many nodes that are taken away' },
+  CELLSTORE_CLUSTER_RULES: { test: 1, soak: 8, of: 'rules of many nodes that are taken away' },
   CELLSTORE_SIDE_BY_SIDE: { test: 1, soak: 4, of: 'clusters at once' },
   CELLSTORE_CLUSTER_KILLS: {
     test: 1,

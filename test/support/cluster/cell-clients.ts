@@ -66,7 +66,9 @@ export class CellClients {
    * @param losses what may have been lost: nothing by default
    */
   async check(losses: readonly Loss[] = []): Promise<Violation[]> {
-    const final = valuesOf(await untilDone(this.id, () => this.#select(this.#node)))
+    // A cell that is gone has no values.
+    const isKnown = ({ status }: Answer) => isSuccess(status) || status === 404
+    const final = valuesOf(await untilDone(this.id, () => this.#select(this.#node), isKnown))
     const { appends, swaps } = lasting(this, final, losses)
     this.lost = appends.filter((each, i) => each.acknowledged !== this.appends[i]?.acknowledged).length
     return [
@@ -122,7 +124,7 @@ export class CellClients {
         const to = `${this.#random.below(1e9)}`
         const begun = performance.now()
         const answer = await this.#ask(this.#node, 'PUT', '/kv/register', { value: to }, { 'if-match': etag })
-        const acknowledged = answer.status >= 200 && answer.status < 300
+        const acknowledged = isSuccess(answer.status)
         const { by } = answer
         this.swaps.push({ from: etag, to, begun, ended: performance.now(), acknowledged, by })
       }
@@ -145,7 +147,7 @@ export class CellClients {
     const answer = await node.request(method, `/v1/databases/${this.id}${route}`, { key, body, headers })
     this.statuses[answer.status] = (this.statuses[answer.status] ?? 0) + 1
     const { status } = answer
-    if (status >= 200 && status < 300) this.#successes.push(performance.now())
+    if (isSuccess(status)) this.#successes.push(performance.now())
     const isExpected = status < 300 || REFUSED.has(status) || (status === 412 && method === 'PUT')
     if (!isExpected)
       this.odd.push(
@@ -156,14 +158,22 @@ export class CellClients {
 }
 
 function valuesOf({ body }: Answer): number[] {
-  return (body['rows'] as number[][]).map(([value]) => Number(value))
+  return ((body['rows'] ?? []) as number[][]).map(([value]) => Number(value))
 }
 
-/** @throws after 90 s without a success */
-async function untilDone(what: string, ask: () => Promise<Answer>): Promise<Answer> {
+function isSuccess(status: number): boolean {
+  return status >= 200 && status < 300
+}
+
+/** @throws after 90 s without an answer that will do */
+async function untilDone(
+  what: string,
+  ask: () => Promise<Answer>,
+  isDone = ({ status }: Answer) => isSuccess(status),
+): Promise<Answer> {
   for (const until = performance.now() + 90_000; ; ) {
     const answer = await ask()
-    if (answer.status >= 200 && answer.status < 300) return answer
+    if (isDone(answer)) return answer
     if (performance.now() > until)
       throw new Error(`${what}: ${answer.status} ${JSON.stringify(answer.body)} for 90 s`)
     await sleep(100)

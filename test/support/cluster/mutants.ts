@@ -1,6 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Assignment } from '../../../src/catalog/assignment/assignment.ts'
 import { ENTRY } from '../cli/workplace.ts'
 import { PROJECT } from '../package/run.ts'
 import { proceed } from '../s3/scripted-s3.ts'
@@ -19,11 +20,33 @@ export interface Mutant {
 
 /** Longer than a take-over takes. */
 const TAKEN_MS = 30_000
+const LOGGED_MS = 5_000
 const FENCE = /\/fence\/\d+$/
+const ASSIGNMENT = /assign\/\d+$/
 
 const LEASE_AFTER_THE_WORK = ['if (this.#parts.lease.isValid()) return;', 'return;'] as const
 
 export const MUTANTS: readonly Mutant[] = [
+  {
+    rule: 'C1: no assignment is overwritten',
+    instead: [
+      [
+        'conditional ? { IfNoneMatch: "*" } : {}',
+        'conditional && !key.startsWith("assign/") ? { IfNoneMatch: "*" } : {}',
+      ],
+    ],
+    scenario: lateAssignment,
+  },
+  {
+    rule: 'C5: an assignment says where the log of the node before ended',
+    instead: [['await reassign({ node: node.id, lastLog,', 'await reassign({ node: node.id, lastLog: null,']],
+    scenario: async ({ node }) => {
+      // What is acknowledged now is in the node's log, and in no version.
+      await sleep(LOGGED_MS)
+      await node().end('SIGKILL')
+      await sleep(TAKEN_MS)
+    },
+  },
   {
     rule: 'C4: the lease is checked after the work, before the answer',
     instead: [LEASE_AFTER_THE_WORK],
@@ -46,6 +69,23 @@ export const MUTANTS: readonly Mutant[] = [
       [`floor, incarnation, \${incarnation} AS own FROM`, 'floor, incarnation, incarnation AS own FROM'],
     ],
     scenario: forgottenRevocation,
+  },
+  {
+    rule: 'C8: the nodes give PostgreSQL back what it has lost',
+    instead: [
+      [
+        'async function giveBack(transaction, { version, floor }, replica) {',
+        'async function giveBack() { return;',
+      ],
+    ],
+    scenario: async (storm) => {
+      const { postgres } = storm.cluster
+      const copy = postgres.copy()
+      await storm.begin(2)
+      await sleep(LOGGED_MS)
+      await postgres.putBack(copy)
+      await sleep(TAKEN_MS)
+    },
   },
   {
     rule: 'C7: a revocation is answered after each living node has confirmed it',
@@ -97,6 +137,37 @@ async function cutOffAtItsFence({ node, cluster: { scripted } }: ClusterStorm): 
   )
   links.postgres.set('cut')
   links.inbound.set('cut')
+  await sleep(TAKEN_MS)
+}
+
+/** A node's last assignment is as late as can be: others have taken all that it had, and then one of them starts again. */
+async function lateAssignment(storm: ClusterStorm): Promise<void> {
+  const { nodes, scripted } = storm.cluster
+  if (scripted === undefined) throw new Error('This needs the S3 of this process.')
+  const drained = storm.node()
+  const put = Promise.withResolvers<{ body: Buffer; arrives(): void }>()
+  scripted.interfere(
+    ({ method, key }) => method === 'PUT' && ASSIGNMENT.test(key),
+    (request, exchange) => put.resolve({ body: request.body, arrives: () => proceed(request, exchange) }),
+    1,
+  )
+  const draining = storm.command('drain', drained, drained)
+  const { body, arrives } = await put.promise
+  const { n, ranges } = JSON.parse(body.toString()) as Assignment
+  const target = ranges.find(({ since }) => since === n)?.node
+  const status = await storm.cluster.nodes.find((node) => node !== drained)?.status()
+  const { address } = status?.nodes.find(({ id }) => id === target) ?? {}
+  const gets = nodes.find(({ advertised }) => advertised === address)
+  // So that a third node gets all.
+  gets?.links.inbound.set('cut')
+  drained.links.postgres.set('cut')
+  drained.links.inbound.set('cut')
+  await sleep(TAKEN_MS)
+  arrives()
+  await draining
+  await gets?.end('SIGKILL')
+  gets?.links.inbound.set('up')
+  await gets?.start(false)
   await sleep(TAKEN_MS)
 }
 
