@@ -87,8 +87,9 @@ export class KillAtMessage {
 
   async #untilDone(operation: Operation, parties: Parties): Promise<void> {
     const { victim, others } = parties
-    if (operation === 'join') await this.#storm.settle()
-    else if (operation === 'take-over') await this.#storm.settle([victim, others[0]])
+    // A node that is asked for its status asks PostgreSQL: the victim is not, so that its messages are those of the operation.
+    if (operation === 'join') await this.#storm.settle(undefined, others)
+    else if (operation === 'take-over') await this.#storm.settle([victim, others[0]], [others[0]])
     else await this.#until(parties, operation === 'drain' ? 'drain' : 'balance')
   }
 

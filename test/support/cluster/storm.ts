@@ -166,11 +166,11 @@ export class ClusterStorm {
     await this.finish(loses)
   }
 
-  /** Waits until the nodes, and no other ones, have all ranges, and nothing moves. */
-  async settle(nodes: readonly TestNode[] = this.cluster.nodes): Promise<void> {
+  /** Waits until the nodes, and no other ones, have all ranges, and nothing moves, as those see it that are asked. */
+  async settle(nodes: readonly TestNode[] = this.cluster.nodes, asked = nodes): Promise<void> {
     const expected = nodes.map(({ advertised }) => advertised)
-    const isSettled = async (asked: TestNode) => {
-      const status = await asked.status()
+    const isSettled = async (node: TestNode) => {
+      const status = await node.status()
       this.#noteLosses(status)
       if (status === undefined || status.nodes.length !== nodes.length) return false
       const known = status.nodes.filter(
@@ -180,7 +180,7 @@ export class ClusterStorm {
       return known.length === nodes.length && known.reduce((sum, { ranges }) => sum + ranges, 0) === RANGES
     }
     const names = nodes.map(({ name }) => name)
-    for (const node of nodes)
+    for (const node of asked)
       await until(
         async () => {
           this.#startEnded(nodes)
