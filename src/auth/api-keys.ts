@@ -136,6 +136,8 @@ export class ApiKeys {
     const endsAt = earliest(old.endsAt, now + graceMs) as number
     return catalog.change(() => {
       this.#table.retire(keyId, now + graceMs)
+      // Its end must not wait for the clock of another node, which may be behind.
+      if (graceMs === 0) this.#table.revoke(keyId, now)
       const created = this.#insert(accountId, makeApiKey(randomBytes), old.name, scope)
       return { ...created, replaces: { id: keyId, expiresAt: endsAt } }
     })

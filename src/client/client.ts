@@ -14,6 +14,7 @@ import { wait } from './wait.ts'
 const BEFORE_WORK: readonly ProblemCode[] = ['rate_limited', 'busy', 'cell_restoring', 'cell_moving']
 /** The caller sent `If-None-Match`, and has what would be answered. */
 const NOT_MODIFIED = 304
+const UNAVAILABLE = 503
 const RETRIES = 3
 const RETRY_AFTER_MS_MAX = 30_000
 
@@ -145,6 +146,8 @@ async function send(
   const directUrl = owners?.directUrl(url) ?? url
   try {
     const response = await fetch(directUrl, init)
+    // It may be cut off from all that could tell it that its cells are elsewhere by now.
+    if (response.status === UNAVAILABLE && directUrl !== url) owners?.forget(directUrl)
     owners?.learn(url, response)
     return response
   } catch (error) {

@@ -45,7 +45,7 @@ export class Owners {
     if (!this.#reachable.has(address)) void this.#try(address)
   }
 
-  /** The node could not be reached: its cells are asked for where all others are. */
+  /** The node could not be reached, or refused its work: its cells are asked for where all others are. */
   forget(url: string): void {
     const { origin } = new URL(url)
     this.#reachable.delete(origin)

@@ -10,7 +10,7 @@ import type { StoreCore } from '../store/store-core.ts'
 import { BusyCells } from './assignment/busy-cells.ts'
 import { CatalogAssignment } from './assignment/catalog-assignment.ts'
 import { ClusterOwnership } from './assignment/cluster-ownership.ts'
-import { assertLast, assignAlone, assignFirst } from './assignment/first-and-last.ts'
+import { assertLast, assignAgain, assignAlone, assignFirst } from './assignment/first-and-last.ts'
 import { Handovers } from './assignment/handovers.ts'
 import { Leveling } from './assignment/leveling.ts'
 import { Mover } from './assignment/mover.ts'
@@ -268,7 +268,7 @@ export class ClusterNode implements ClusterPeers, ClusterCommands {
     await membership.join()
     // Only now: a revocation that did not wait for this node was before that.
     await untilCaughtUp(catalog, clock, this.#times.ttlMs / 10)
-    const newest = await this.#assignments.newest(this.ownership.number)
+    const newest = await assignAgain(this.#assignments, nodeId, this.ownership)
     if (newest !== undefined) mover.learn(newest)
     if (newest !== undefined && published.number < newest.n) await published.publish(newest)
     this.#isReady = true

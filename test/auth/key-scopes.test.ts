@@ -127,6 +127,15 @@ describe('rotate', () => {
     store.apiKeys.verify(key)
   })
 
+  test('without a grace refuses the old key by any clock: that of another node may be an hour behind (C7)', async () => {
+    const { keys, account, clock } = await openKeys()
+    const old = keys.create(account)
+    const { key } = keys.rotate(account, old.id, { graceMs: 0 })
+    clock.step(-3_600_000)
+    expect(codeOf(() => keys.verify(old.key))).toBe('unauthorized')
+    keys.verify(key)
+  })
+
   test('keeps the expiry, and never lengthens the life of the old key', async () => {
     const { keys, account } = await openKeys()
     const expiresAt = TEST_EPOCH_MS + 1_000

@@ -9,6 +9,8 @@ const OWNER = 'http://10.0.0.7:8787'
 function cluster(options: Partial<ClientOptions> = {}, owner = OWNER) {
   const asked: string[] = []
   const down = new Set<string>()
+  /** Cut off from all that could vouch for them. */
+  const refusing = new Set<string>()
   const fetch: ClientOptions['fetch'] = async (url, init) => {
     asked.push(
       `${init.method ?? 'GET'} ${url}${new Headers(init.headers).has('x-api-key') ? '' : ' without a key'}`,
@@ -16,11 +18,16 @@ function cluster(options: Partial<ClientOptions> = {}, owner = OWNER) {
     const { origin } = new URL(url)
     if (down.has(origin)) throw new TypeError('fetch failed')
     const headers: Record<string, string> = { 'content-type': 'application/json' }
+    if (refusing.has(origin) && !url.endsWith('/healthz'))
+      return new Response(JSON.stringify({ status: 503, code: 'not_serving' }), {
+        status: 503,
+        headers: { 'content-type': 'application/problem+json', 'retry-after': '1' },
+      })
     if (origin !== owner) headers['cellstore-owner'] = owner
     return new Response('{}', { headers })
   }
   const client = createClient({ baseUrl: BASE, apiKey: 'k', direct: true, fetch, ...options })
-  return { asked, down, client }
+  return { asked, down, refusing, client }
 }
 
 const read = { id: 'a', key: 'k' }
@@ -65,6 +72,18 @@ test('a node that is lost later: what can be repeated is asked for where all is,
   again.down.add(OWNER)
   await again.client.kvGet(read)
   expect(again.asked.at(-1)).toBe(`GET ${BASE}/v1/databases/a/kv/k`)
+})
+
+test('a node that refuses its work is not asked again: others may have its cells, and only they say so', async () => {
+  const { asked, client, refusing } = cluster({ wait: async () => {} })
+  await client.kvGet(read)
+  await turnsUntil(() => asked.length === 2, 'the node is tried')
+  refusing.add(OWNER)
+  await client.kvGet(read)
+  expect(asked.slice(2, 4)).toEqual([
+    `GET ${OWNER}/v1/databases/a/kv/k`,
+    `GET ${BASE}/v1/databases/a/kv/k`,
+  ])
 })
 
 test.each([

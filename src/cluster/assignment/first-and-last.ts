@@ -1,4 +1,4 @@
-import { type Assignment, firstAssignment, RANGES } from '../../catalog/assignment/assignment.ts'
+import { type Assignment, firstAssignment, RANGES, spansOf } from '../../catalog/assignment/assignment.ts'
 import { CellError } from '../../errors.ts'
 import type { AssignmentLog } from '../../store/start/assignment-log.ts'
 import type { NodeIdentity } from '../../store/start/node-identity.ts'
@@ -17,6 +17,25 @@ export async function assignFirst(
     const first: Assignment =
       newest === undefined ? firstAssignment(nodeId, prefix) : { ...newest, n: newest.n + 1, mode: 'cluster' }
     if (await log.put(first)) return first
+  }
+}
+
+/**
+ * A node that begins with ranges takes the next number, and changes nothing. A process before it may have ended while its assignment
+ * of a move was on its way: that comes too late now, and voids nothing that is acknowledged from here on (C5).
+ *
+ * @returns what holds now
+ */
+export async function assignAgain(
+  log: AssignmentLog,
+  self: string,
+  ownership: ClusterOwnership,
+): Promise<Assignment | undefined> {
+  for (;;) {
+    const newest = (await log.newest(ownership.number)) ?? ownership.assignment
+    if (newest === undefined || spansOf(newest, self).length === 0) return newest
+    const same = { ...newest, n: newest.n + 1 }
+    if (await log.put(same)) return same
   }
 }
 
