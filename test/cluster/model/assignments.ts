@@ -5,6 +5,7 @@ import {
   isRunning,
   type Node,
   newestAssign,
+  newProcess,
   type Request,
   type Step,
   type World,
@@ -18,8 +19,26 @@ export function assignmentSteps(world: World, protocol: Protocol): Step[] {
     if (node.knows < world.bucket.assigns.length)
       steps.push([`node ${index} reads assign ${world.bucket.assigns.length - 1}`, learn(index, protocol)])
     steps.push(...moveSteps(world, node, index, protocol))
+    // A PUT of its log comes to an earlier epoch then: see the rule of the fence.
+    if (world.left.restarts > 0 && node.put === null && node.version === null)
+      steps.push([`node ${index} starts again`, restart(index, protocol)])
   })
   return steps
+}
+
+function restart(index: number, protocol: Protocol) {
+  return (world: World) => {
+    world.left.restarts--
+    const { epoch, catalog, data, knows, covered, isSure } = world.nodes[index] as Node
+    const node = { ...newProcess(epoch, catalog, data.length), joined: true, data, knows, covered, isSure }
+    world.nodes[index] = node
+    learn(index, protocol)(world)
+    const range = node.data.findIndex((each) => each !== null)
+    if (range < 0 || !protocol.has('a start takes a number')) return
+    const number = world.bucket.assigns.length
+    node.move = { range, to: epoch, phase: 'taken back', number }
+    world.network.push({ put: 'assign', number, assign: newestAssign(world) })
+  }
 }
 
 function learn(index: number, protocol: Protocol) {

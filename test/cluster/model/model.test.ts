@@ -46,6 +46,7 @@ const COUNTEREXAMPLES: Record<Rule, [keyof typeof SCENARIOS, Invariant, number]>
   'a moving range stops': ['a planned move', 'owner', 4],
   'wait for own PUTs': ['a planned move', 'durable', 7],
   'a move is taken back': ['a planned move', 'owner', 5],
+  'a start takes a number': ['a move, and a restart', 'owner', 5],
 
   'remove what is covered': ['a log of two ranges', 'durable', 8],
   'covers count': ['versions of an owner that stops', 'durable', 18],

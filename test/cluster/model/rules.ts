@@ -40,6 +40,8 @@ export const RULES = {
   'a moving range stops': 'A range that moves is not served',
   'wait for own PUTs': 'and its end is told after all PUTs of the source have been answered and count.',
   'a move is taken back': 'A range is served again only after the number of its `assign/<n>` is taken.',
+  'a start takes a number':
+    'A process cannot know what the one before has sent: it serves the ranges of its directory only after it has taken the next number.',
 
   // Removal
   'remove what is covered': 'C9: a log object goes only if a version has all of it',

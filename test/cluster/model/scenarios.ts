@@ -30,6 +30,10 @@ export const SCENARIOS = {
     cluster: { nodes: 2, sure: [0, 1] },
     left: { moves: 1, appends: 2 },
   },
+  'a move, and a restart': {
+    cluster: { nodes: 2, sure: [0, 1] },
+    left: { moves: 1, appends: 2, restarts: 1 },
+  },
   'a range that comes back': {
     cluster: { nodes: 2, sure: [0, 1] },
     left: { moves: 2, appends: 2, versions: 1 },

@@ -160,6 +160,8 @@ export interface Budget {
   forgets: number
   crashes: number
   starts: number
+  /** A process begins anew, on the directory of the one before. */
+  restarts: number
   /** Clocks that stand still or jump ahead for a tick. */
   clockFaults: number
   /** Take-overs begun. */
@@ -187,6 +189,7 @@ function never(): Budget {
     forgets: 0,
     crashes: 0,
     starts: 0,
+    restarts: 0,
     clockFaults: 0,
     takeOvers: 0,
   }
