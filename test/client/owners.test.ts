@@ -80,10 +80,7 @@ test('a node that refuses its work is not asked again: others may have its cells
   await turnsUntil(() => asked.length === 2, 'the node is tried')
   refusing.add(OWNER)
   await client.kvGet(read)
-  expect(asked.slice(2, 4)).toEqual([
-    `GET ${OWNER}/v1/databases/a/kv/k`,
-    `GET ${BASE}/v1/databases/a/kv/k`,
-  ])
+  expect(asked.slice(2, 4)).toEqual([`GET ${OWNER}/v1/databases/a/kv/k`, `GET ${BASE}/v1/databases/a/kv/k`])
 })
 
 test.each([
