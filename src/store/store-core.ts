@@ -355,7 +355,7 @@ export class StoreCore implements CellDirectory {
   }
 
   purgeCell(id: string, options: CallOptions = {}): Promise<PurgedCell> {
-    return purgeDeleted(this, id, options)
+    return this.residence.during(id, () => purgeDeleted(this, id, options))
   }
 
   /** An empty cell survives a loss too. For that it needs a version, as one that has changed. */

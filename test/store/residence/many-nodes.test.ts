@@ -222,6 +222,7 @@ describe('A planned move', () => {
     await Promise.all([running, released])
     expect(await rejectedBy(put('refused'))).toMatchObject({ code: 'cell_moving' })
     expect(await rejectedBy(a.store.backups.incremental(cell.id))).toMatchObject({ code: 'cell_moving' })
+    expect(await rejectedBy(a.store.purgeCell(cell.id))).toMatchObject({ code: 'cell_moving' })
     a.host.resume([ALL])
     await put('after')
     expect(cell.kv.get('k')).toBe('after')
