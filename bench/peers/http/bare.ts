@@ -9,7 +9,6 @@ const bare = (program: string, where: string): HttpPeer => ({
   version: () => `node:http and ${packageVersion('better-sqlite3')}${where}, WAL, synchronous=FULL`,
   async start(directory) {
     const logFile = path.join(directory, 'errors.log')
-    fs.mkdirSync(directory, { recursive: true })
     const { port, pid, stop } = await startBaseline(directory, { program, logFile })
     let databases = 0
     return {

@@ -33,6 +33,12 @@ const SCHEMA = `
   CREATE INDEX IF NOT EXISTS backup_progress_due ON backup_progress (cell_id) WHERE dirty OR dirty_since_snapshot;
 `
 
+/** With each look at what is not shipped they are asked for: with 10,000 changed cells, 5 ms of the node without an index. */
+const CHANGED_WITHOUT_HISTORY = "dirty AND NOT coalesce(history ->> 'isStored', 0)"
+const LATER_INDEX = `
+  CREATE INDEX IF NOT EXISTS backup_progress_without_history ON backup_progress (cell_id) WHERE ${CHANGED_WITHOUT_HISTORY};
+`
+
 const COLUMN = "SELECT 1 FROM pragma_table_info('backup_progress') WHERE name = ?"
 /** Those that a table lacks which an earlier version made. */
 const LATER_COLUMNS = [
@@ -122,6 +128,7 @@ export class BackupProgressTable {
       state.define(`ALTER TABLE backup_progress ADD COLUMN ${column}`)
       if (name === 'stored_to') state.define(FILL_STORED_TO)
     }
+    state.define(LATER_INDEX)
     this.#put = state.prepare(PUT)
   }
 
@@ -255,7 +262,7 @@ export class BackupProgressTable {
     return this.#state
       .prepare(
         `SELECT cell_id AS cellId, coalesce(changed_at, last_backup_at) AS changedAt
-        FROM backup_progress WHERE dirty AND NOT coalesce(history ->> 'isStored', 0)`,
+        FROM backup_progress WHERE ${CHANGED_WITHOUT_HISTORY}`,
       )
       .all() as ChangedCell[]
   }

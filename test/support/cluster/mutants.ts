@@ -20,6 +20,7 @@ export interface Mutant {
 
 /** Longer than a take-over takes. */
 const TAKEN_MS = 30_000
+/** Enough for appends that are acknowledged. */
 const LOGGED_MS = 5_000
 const FENCE = /\/fence\/\d+$/
 const ASSIGNMENT = /assign\/\d+$/
